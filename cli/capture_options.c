@@ -42,7 +42,6 @@ static const char attach_help[] =
 	"Usage: limpet attach [OPTIONS] PID\n"
 	"Watches the heap of a running process until Ctrl-C, `limpet stop` or its end.\n"
 	"\n"
-	"  -p, --pid PID           the process, instead of the operand\n"
 	"      --background        go on in the background\n"
 	"      --uprobes           watch calls to find an allocator (see the manual)\n" COMMON_HELP
 	"Exit status: 0 done, 1 failed, 2 usage, 3 refused, 4 captured with losses,\n"
@@ -98,7 +97,6 @@ static const struct option attach_options[] = {
 	LIMPET_LINE_FLAG("background", struct limpet_capture_options, background),
 	LIMPET_LINE_FLAG("uprobes", struct limpet_capture_options, uprobes),
 	{"lifeline", required_argument, NULL, OPT_LIFELINE},
-	{"pid", required_argument, NULL, 'p'},
 	{0},
 };
 
@@ -253,8 +251,6 @@ static int take_option(int option, void *context)
 	struct limpet_capture_options *o = context;
 
 	switch (option) {
-	case 'p':
-		return limpet_line_parse_pid(optarg, &o->pid);
 	case 'o':
 		return limpet_capture_parse_output(optarg, &o->config.output);
 	case 'd':
@@ -317,10 +313,6 @@ static int take_pid(int count, char **operands, void *context)
 	struct limpet_capture_options *o = context;
 	struct limpet_err err;
 
-	if (count && o->pid)
-		return limpet_ui_usage("attach",
-				       "only one PID is accepted: both --pid and '%s' given",
-				       operands[0]);
 	if (count && limpet_line_parse_pid(operands[0], &o->pid) != LIMPET_EXIT_OK)
 		return LIMPET_EXIT_USAGE;
 	if (count > 1)
@@ -359,7 +351,7 @@ bool limpet_capture_options_parse(enum limpet_capture_command command, int argc,
 		.name = attach ? "attach" : "run",
 		.help = attach ? attach_help : run_help,
 		/* The command's own options are not limpet's: run stops at the first operand. */
-		.short_options = attach ? ":p:o:d:qh" : "+:o:d:qh",
+		.short_options = attach ? ":o:d:qh" : "+:o:d:qh",
 		.long_options = attach ? attach_options : run_options,
 		.take_option = take_option,
 		.take_operands = attach ? take_pid : take_command,
@@ -421,7 +413,7 @@ void limpet_capture_options_write(const struct limpet_capture_options *o,
 				  const struct limpet_fork *fork, const char *trace,
 				  struct limpet_capture_words *ret)
 {
-	char lifeline[80];
+	char lifeline[80], pid[16];
 
 	memset(ret, 0, sizeof(*ret));
 	snprintf(lifeline, sizeof(lifeline), "%" PRIu64 ",%" PRIx64 ",%" PRIu64, fork->start_ticks,
@@ -429,7 +421,6 @@ void limpet_capture_options_write(const struct limpet_capture_options *o,
 	add_word(ret, "limpet");
 	add_word(ret, "attach");
 	add_word(ret, "--quiet");
-	add_number(ret, "--pid", (uint64_t)fork->pid, "");
 	add_option(ret, "--lifeline", lifeline);
 	add_option(ret, "--output", trace);
 	add_number(ret, "--sample", o->config.sampling.bytes, "");
@@ -441,6 +432,8 @@ void limpet_capture_options_write(const struct limpet_capture_options *o,
 	add_option(ret, "--alloc-functions", o->alloc_functions);
 	add_option(ret, "--load", load_words[o->config.load]);
 	add_flags(ret, o);
+	snprintf(pid, sizeof(pid), "%d", fork->pid);
+	add_word(ret, pid);
 }
 
 void limpet_capture_words_done(struct limpet_capture_words *words)

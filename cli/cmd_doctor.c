@@ -20,7 +20,6 @@ static const char help_text[] =
 	"Says whether limpet could attach to a process, and if not, why and what to do.\n"
 	"Nothing in the process is changed. Without PID: a table of all processes.\n"
 	"\n"
-	"  -p, --pid PID              as in attach\n"
 	"      --json                 for programs; unknown is null\n"
 	"      --alloc-functions FILE as in attach: allocators that limpet does not know\n"
 	"      --load dlopen|map      as in attach: how to load the agent\n"
@@ -148,7 +147,6 @@ struct doctor_options {
 enum { OPT_AGENT_MEMORY = 256, OPT_ALLOC_FUNCTIONS, OPT_LOAD };
 
 static const struct option long_options[] = {
-	{"pid", required_argument, NULL, 'p'},
 	LIMPET_LINE_FLAG("json", struct doctor_options, json),
 	LIMPET_LINE_FLAG("partial", struct doctor_options, wanted.config.partial),
 	{"alloc-functions", required_argument, NULL, OPT_ALLOC_FUNCTIONS},
@@ -166,8 +164,6 @@ static int take_option(int option, void *context)
 	struct doctor_options *o = context;
 
 	switch (option) {
-	case 'p':
-		return limpet_line_parse_pid(optarg, &o->pid);
 	case OPT_ALLOC_FUNCTIONS:
 		return limpet_capture_parse_alloc_functions(optarg, &o->wanted.config.entry_list);
 	case OPT_LOAD:
@@ -184,8 +180,8 @@ static int take_operands(int count, char **operands, void *context)
 				    &((struct doctor_options *)context)->pid);
 }
 
-static const struct limpet_line command = {
-	"doctor", help_text, ":hp:", long_options, take_option, take_operands};
+static const struct limpet_line command = {"doctor",     help_text,   ":h",
+					   long_options, take_option, take_operands};
 
 int limpet_cmd_doctor(int argc, char **argv)
 {

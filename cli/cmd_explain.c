@@ -33,7 +33,6 @@ static const char help_text[] =
 	"                  by function, strings, array buffers; contents are not read\n"
 	"      --interval TIME\n"
 	"                  count them twice, that far apart (60s): what grew\n"
-	"  -p, --pid PID   the process, instead of the operand\n"
 	"      --json      for programs; unknown is null\n"
 	"  -h, --help      this text\n"
 	"\n"
@@ -197,7 +196,6 @@ static int show(const struct explain_options *options)
 }
 
 static const struct option long_options[] = {
-	{"pid", required_argument, NULL, 'p'},
 	{"interval", required_argument, NULL, 'i'},
 	LIMPET_LINE_FLAG("census", struct explain_options, census),
 	LIMPET_LINE_FLAG("objects", struct explain_options, objects),
@@ -210,8 +208,7 @@ static int take_option(int option, void *context)
 {
 	struct explain_options *options = context;
 
-	if (option == 'p')
-		return limpet_line_parse_pid(optarg, &options->pid);
+	(void)option; /* --interval: there is no other */
 	if (limpet_units_parse_duration(optarg, &options->interval_ns) < 0 || !options->interval_ns)
 		return limpet_ui_usage("explain", "--interval needs a time, such as 60s: '%s'",
 				       optarg);
@@ -225,7 +222,7 @@ static int take_operands(int count, char **operands, void *context)
 
 	if (options->interval_ns && !options->objects)
 		return limpet_ui_usage("explain", "--interval is for --objects");
-	if (count && !options->pid && limpet_line_is_trace(operands[0]))
+	if (count && limpet_line_is_trace(operands[0]))
 		return options->census || options->objects
 			       ? limpet_ui_usage("explain",
 						 "a census is of a process, not of a trace")
@@ -236,8 +233,8 @@ static int take_operands(int count, char **operands, void *context)
 	return status;
 }
 
-static const struct limpet_line command = {
-	"explain", help_text, ":hp:", long_options, take_option, take_operands};
+static const struct limpet_line command = {"explain",    help_text,   ":h",
+					   long_options, take_option, take_operands};
 
 int limpet_cmd_explain(int argc, char **argv)
 {

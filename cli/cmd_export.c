@@ -25,7 +25,7 @@ static const char help[] =
 	"                        KCachegrind), csv (DuckDB), perfetto (ui.perfetto.dev)\n"
 	"                        or firefox (profiler.firefox.com)\n"
 	"  -o, --output OUT      -: standard output; OUT.gz and OUT.zst are compressed;\n"
-	"                        csv needs it: OUT.events.csv, OUT.stacks.csv, OUT.frames.csv\n"
+	"                        csv: OUT.csv becomes OUT.events.csv, .stacks, .frames\n"
 	"      --sort WORD       of folded: peak, live, allocations, allocated, temporary\n"
 	"                        or growth; default: live for attach, peak for run\n"
 	"      --from TIME       only what happened from then on; not of every format\n"

@@ -30,7 +30,6 @@ static const char help_text[] =
 	"as long as it takes to copy its registers and its stack, one after the other;\n"
 	"nothing is loaded into the process.\n"
 	"\n"
-	"  -p, --pid PID      the process, instead of the operand\n"
 	"      --thread TID   this thread alone\n"
 	"      --json         for programs; unknown is null\n"
 	"      --debug        each step on standard error, and what found each frame\n"
@@ -364,7 +363,6 @@ static int show(const struct stacks_options *options)
 enum { OPT_THREAD = 256 };
 
 static const struct option long_options[] = {
-	{"pid", required_argument, NULL, 'p'},
 	{"thread", required_argument, NULL, OPT_THREAD},
 	LIMPET_LINE_FLAG("json", struct stacks_options, json),
 	{"debug", no_argument, NULL, LIMPET_LINE_DEBUG},
@@ -376,8 +374,8 @@ static int take_option(int option, void *context)
 {
 	struct stacks_options *options = context;
 
-	return limpet_line_parse_pid(optarg,
-				     option == OPT_THREAD ? &options->thread : &options->pid);
+	(void)option; /* OPT_THREAD: there is no other */
+	return limpet_line_parse_pid(optarg, &options->thread);
 }
 
 static int take_operands(int count, char **operands, void *context)
@@ -390,8 +388,8 @@ static int take_operands(int count, char **operands, void *context)
 	return status;
 }
 
-static const struct limpet_line command_line = {
-	"stacks", help_text, ":hp:", long_options, take_option, take_operands};
+static const struct limpet_line command_line = {"stacks",     help_text,   ":h",
+						long_options, take_option, take_operands};
 
 int limpet_cmd_stacks(int argc, char **argv)
 {

@@ -118,11 +118,8 @@ int limpet_line_take_trace(const char *command, int count, char **operands, cons
 
 int limpet_line_take_pid(const char *command, int count, char **operands, pid_t *pid)
 {
-	const int most = *pid ? 0 : 1;
-
-	if (count > most)
-		return limpet_ui_usage(command,
-				       "only one PID is accepted: unexpected argument '%s'",
-				       operands[most]);
+	if (count > 1)
+		return limpet_ui_usage(
+			command, "only one PID is accepted: unexpected argument '%s'", operands[1]);
 	return count ? limpet_line_parse_pid(operands[0], pid) : LIMPET_EXIT_OK;
 }

@@ -34,8 +34,8 @@ struct limpet_line {
 bool limpet_line_parse(const struct limpet_line *command, int argc, char **argv, void *context,
 		       int *ret_status);
 
-/* For take_operands: exactly one trace; or at most one process, none if *pid is set already. They
- * return LIMPET_EXIT_OK, or LIMPET_EXIT_USAGE after a message. */
+/* For take_operands: exactly one trace; or at most one process. They return LIMPET_EXIT_OK, or
+ * LIMPET_EXIT_USAGE after a message. */
 int limpet_line_take_trace(const char *command, int count, char **operands, const char **ret_file);
 int limpet_line_take_pid(const char *command, int count, char **operands, pid_t *pid);
 

@@ -80,7 +80,6 @@ _limpet()
 	-d | --duration) values='30s 1m 10m 1h' ;;
 	--sample) values='64KiB 512KiB 1MiB' ;;
 	--max-size) values='256MiB 2GiB' ;;
-	-p | --pid) values=$(_limpet_processes) ;;
 	--thread)
 		values=$(printf '%s\n' "${COMP_WORDS[@]}" | sed -n 's|^[1-9][0-9]*$|/proc/&/task|p' | xargs -r ls 2>/dev/null)
 		;;
@@ -94,7 +93,7 @@ _limpet()
 
 	case $command in
 	attach)
-		if [[ $word == -* ]]; then values="--pid --background --uprobes $capture"; else values=$(_limpet_processes); fi
+		if [[ $word == -* ]]; then values="--background --uprobes $capture"; else values=$(_limpet_processes); fi
 		;;
 	run)
 		if [[ $word == -* ]]; then
@@ -129,7 +128,7 @@ _limpet()
 		;;
 	doctor)
 		if [[ $word == -* ]]; then
-			values='--pid --json --partial --agent-memory --assume-seccomp-ok --alloc-functions --load --debug --help'
+			values='--json --partial --agent-memory --assume-seccomp-ok --alloc-functions --load --debug --help'
 		else
 			values=$(_limpet_processes)
 		fi
@@ -141,18 +140,18 @@ _limpet()
 			compopt -o filenames 2>/dev/null
 			return
 		fi
-		values='--census --objects --interval --pid --json --help'
+		values='--census --objects --interval --json --help'
 		;;
 	stacks)
 		if [[ $word == -* ]]; then
-			values='--pid --thread --json --debug --help'
+			values='--thread --json --debug --help'
 		else
 			values=$(_limpet_processes)
 		fi
 		;;
 	pages)
 		if [[ $word == -* ]]; then
-			values='--pid --output --duration --quiet --stack --no-seal --with-command-line --help'
+			values='--output --duration --quiet --no-seal --with-command-line --help'
 		else
 			values=$(_limpet_processes)
 		fi

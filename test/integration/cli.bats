@@ -216,9 +216,9 @@ fits() {
 
 @test "words of a command line where a process id is needed: the processes that have them" {
 	start worded "$TARGETS/keeps" "of this test"
-	run -2 --separate-stderr within 10 "$LIMPET" attach --pid="keeps of this test" -d 1s
+	run -2 --separate-stderr within 10 "$LIMPET" attach -d 1s "keeps of this test"
 	same "its process" "$(awk 'NR == 3 { print $1 }' <<<"$stderr")" "$pid"
-	[[ ${stderr_lines[3]} == "hint: limpet attach --pid=$pid -d 1s" && ${#stderr_lines[@]} == 4 ]] || fail "$stderr"
+	[[ ${stderr_lines[3]} == "hint: limpet attach -d 1s $pid" && ${#stderr_lines[@]} == 4 ]] || fail "$stderr"
 	finish worded
 }
 

@@ -79,7 +79,7 @@ static void test_everything_given(void **state)
 	(void)state;
 	assert_int_equal(parse("attach -q -o x.limpet --duration 1h30m --agent-memory 8M "
 			       "--collector-memory=2G --attach-timeout 500ms --on-overload drop "
-			       "--pid 12",
+			       "12",
 			       &o),
 			 -1);
 	assert_int_equal(o.pid, 12);
@@ -130,8 +130,7 @@ static void test_wrong_lines_are_usage_errors(void **state)
 		"attach -5",
 		"attach x",
 		"attach 1 2",
-		"attach -p 1 2",
-		"attach 1 --pid x",
+		"attach -p 1",
 		"attach 1 --nonsense",
 		"attach 1 -z",
 		"attach 1 -d",
@@ -153,7 +152,6 @@ static void test_wrong_lines_are_usage_errors(void **state)
 		"run",
 		"run --",
 		"run -p 1 ls",
-		"run --pid 1 ls",
 		"run --nonsense ls",
 		"attach 1 --max-size 8191KiB",
 		"attach 1 --max-size x",
