@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/command_line.h"
+#include "cli/settings.h"
 #include "cli/ui.h"
 #include "common/sample.h"
 #include "common/units.h"
@@ -16,26 +17,24 @@
 /* More than any machine has: keeps later sums of sizes from overflowing. */
 #define MEMORY_MAX_BYTES (UINT64_C(1) << 46)
 
-#define COMMON_HELP                                                                          \
-	LIMPET_CAPTURE_HELP                                                                  \
-	"      --sample BYTES      record one allocation per BYTES, estimate the rest\n"     \
-	"      --max-size SIZE     of the trace: the newest events stay, and sums of all\n"  \
-	"      --compact           only sums per minute\n"                                   \
-	"      --addresses         also the addresses of all blocks\n"                       \
-	"      --follow-fork       children, too, each into its own trace\n"                 \
-	"      --alloc-functions FILE    the program's own allocators\n"                     \
-	"      --load WAY          how to load the agent: dlopen or map\n"                   \
-	"      --no-seal           append no symbols\n"                                      \
-	"      --with-command-line       store the program's arguments, too\n"               \
-	"      --attach-timeout DUR      give up after this long; default: 10s\n"            \
-	"      --agent-memory BYTES      limit inside the process; default: 64MiB\n"         \
-	"      --collector-memory BYTES  limit outside of it; default: 512MiB\n"             \
-	"      --on-overload WHAT        at overload: drop events (default), sample, or\n"   \
-	"                                wait (stalls the program; for tests, batch jobs)\n" \
-	"      --partial           accept an allocator that is out of reach\n"               \
-	"      --assume-seccomp-ok       accept a filter that cannot be read\n"              \
-	"      --debug             each step in the process, on standard error\n"            \
-	"  -h, --help              this text\n"                                              \
+#define COMMON_HELP                                                                           \
+	LIMPET_CAPTURE_HELP                                                                   \
+	"      --sample BYTES      record one allocation per BYTES, estimate the rest\n"      \
+	"      --max-size SIZE     of the trace: the newest events stay, and sums of all\n"   \
+	"      --compact           only sums per minute\n"                                    \
+	"      --follow-fork       children, too, each into its own trace\n"                  \
+	"      --alloc-functions FILE    the program's own allocators\n"                      \
+	"      --no-seal           append no symbols\n"                                       \
+	"      --with-command-line       store the program's arguments, too\n"                \
+	"      --attach-timeout DUR      give up after this long; default: 10s\n"             \
+	"      --memory BYTES      limit in the process; limpet takes eight times as much;\n" \
+	"                          default: 64MiB\n"                                          \
+	"      --on-overload WHAT        at overload: drop events (default), sample, or\n"    \
+	"                                wait (stalls the program; for tests, batch jobs)\n"  \
+	"      --partial           accept an allocator that is out of reach\n"                \
+	"      --assume-seccomp-ok       accept a filter that cannot be read\n"               \
+	"      --debug             each step in the process, on standard error\n"             \
+	"  -h, --help              this text\n"                                               \
 	"\n"
 
 static const char attach_help[] =
@@ -59,35 +58,30 @@ enum {
 	OPT_SAMPLE = 256,
 	OPT_ALLOC_FUNCTIONS,
 	OPT_MAX_SIZE,
-	OPT_AGENT_MEMORY,
-	OPT_COLLECTOR_MEMORY,
+	OPT_MEMORY,
 	OPT_ON_OVERLOAD,
-	OPT_LOAD,
 	OPT_ATTACH_TIMEOUT,
 	OPT_LIFELINE
 };
 
 /* Of run and attach. */
-#define CAPTURE_OPTIONS                                                                         \
-	{"output", required_argument, NULL, 'o'}, {"duration", required_argument, NULL, 'd'},   \
-		{"quiet", no_argument, NULL, 'q'}, {"help", no_argument, NULL, 'h'},            \
-		{"debug", no_argument, NULL, LIMPET_LINE_DEBUG},                                \
-		{"sample", required_argument, NULL, OPT_SAMPLE},                                \
-		{"alloc-functions", required_argument, NULL, OPT_ALLOC_FUNCTIONS},              \
-		{"max-size", required_argument, NULL, OPT_MAX_SIZE},                            \
-		LIMPET_LINE_FLAG("compact", struct limpet_capture_options, config.compact),     \
-		LIMPET_LINE_FLAG("addresses", struct limpet_capture_options, config.addresses), \
-		{"agent-memory", required_argument, NULL, OPT_AGENT_MEMORY},                    \
-		{"collector-memory", required_argument, NULL, OPT_COLLECTOR_MEMORY},            \
-		{"on-overload", required_argument, NULL, OPT_ON_OVERLOAD},                      \
-		{"load", required_argument, NULL, OPT_LOAD},                                    \
-		{"attach-timeout", required_argument, NULL, OPT_ATTACH_TIMEOUT},                \
-		LIMPET_LINE_FLAG("no-seal", struct limpet_capture_options, no_seal),            \
-		LIMPET_LINE_FLAG("partial", struct limpet_capture_options, config.partial),     \
-		LIMPET_LINE_FLAG("with-command-line", struct limpet_capture_options,            \
-				 config.with_command_line),                                     \
-		LIMPET_LINE_FLAG("assume-seccomp-ok", struct limpet_capture_options,            \
-				 config.assume_seccomp_ok),                                     \
+#define CAPTURE_OPTIONS                                                                       \
+	{"output", required_argument, NULL, 'o'}, {"duration", required_argument, NULL, 'd'}, \
+		{"quiet", no_argument, NULL, 'q'}, {"help", no_argument, NULL, 'h'},          \
+		{"debug", no_argument, NULL, LIMPET_LINE_DEBUG},                              \
+		{"sample", required_argument, NULL, OPT_SAMPLE},                              \
+		{"alloc-functions", required_argument, NULL, OPT_ALLOC_FUNCTIONS},            \
+		{"max-size", required_argument, NULL, OPT_MAX_SIZE},                          \
+		LIMPET_LINE_FLAG("compact", struct limpet_capture_options, config.compact),   \
+		{"memory", required_argument, NULL, OPT_MEMORY},                              \
+		{"on-overload", required_argument, NULL, OPT_ON_OVERLOAD},                    \
+		{"attach-timeout", required_argument, NULL, OPT_ATTACH_TIMEOUT},              \
+		LIMPET_LINE_FLAG("no-seal", struct limpet_capture_options, no_seal),          \
+		LIMPET_LINE_FLAG("partial", struct limpet_capture_options, config.partial),   \
+		LIMPET_LINE_FLAG("with-command-line", struct limpet_capture_options,          \
+				 config.with_command_line),                                   \
+		LIMPET_LINE_FLAG("assume-seccomp-ok", struct limpet_capture_options,          \
+				 config.assume_seccomp_ok),                                   \
 		LIMPET_LINE_FLAG("follow-fork", struct limpet_capture_options, follow_fork)
 
 static const struct option run_options[] = {CAPTURE_OPTIONS, {0}};
@@ -155,9 +149,9 @@ static int parse_memory(const char *option, const char *text, uint64_t min_bytes
 	return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
 }
 
-int limpet_capture_parse_agent_memory(const char *text, uint64_t *ret)
+int limpet_capture_parse_memory(const char *text, uint64_t *ret)
 {
-	return parse_memory("--agent-memory", text, MEMORY_MIN_BYTES, ret);
+	return parse_memory("--memory", text, MEMORY_MIN_BYTES, ret);
 }
 
 static int parse_sample(const char *text, uint64_t *ret)
@@ -184,42 +178,19 @@ static const char *const overload_words[] = {
 	[LIMPET_OVERLOAD_WAIT] = "wait",
 	[LIMPET_OVERLOAD_SAMPLE] = "sample",
 };
-/* LIMPET_METHOD_ANY has no name. */
-static const char *const load_words[] = {
-	[LIMPET_METHOD_DLOPEN] = "dlopen",
-	[LIMPET_METHOD_OUTSIDE] = "map",
-};
-
-static bool find_word(const char *const *words, size_t count, const char *text, size_t *ret)
-{
-	for (size_t i = 0; i < count; i++)
-		if (words[i] && !strcmp(words[i], text)) {
-			*ret = i;
-			return true;
-		}
-	return false;
-}
 
 static int parse_overload(const char *text, struct limpet_capture_config *ret)
 {
-	size_t found;
+	size_t found = 0;
 
-	if (!find_word(overload_words, LIMPET_COUNT_OF(overload_words), text, &found))
+	while (found < LIMPET_COUNT_OF(overload_words) && strcmp(overload_words[found], text) != 0)
+		found++;
+	if (found == LIMPET_COUNT_OF(overload_words))
 		return limpet_ui_usage(
 			NULL, "invalid value '%s' for --on-overload: drop, wait or sample", text);
 	ret->on_overload = (enum limpet_overload)found;
 	ret->sampling.overload_bytes =
 		found == LIMPET_OVERLOAD_SAMPLE ? LIMPET_SAMPLE_OVERLOAD_BYTES : 0;
-	return LIMPET_EXIT_OK;
-}
-
-int limpet_capture_parse_load(const char *text, enum limpet_method *ret)
-{
-	size_t found;
-
-	if (!find_word(load_words, LIMPET_COUNT_OF(load_words), text, &found))
-		return limpet_ui_usage(NULL, "invalid value '%s' for --load: dlopen or map", text);
-	*ret = (enum limpet_method)found;
 	return LIMPET_EXIT_OK;
 }
 
@@ -263,15 +234,10 @@ static int take_option(int option, void *context)
 	case OPT_MAX_SIZE:
 		return parse_memory("--max-size", optarg, LIMPET_CAPTURE_MAX_SIZE_MIN_BYTES,
 				    &o->config.max_bytes);
-	case OPT_AGENT_MEMORY:
-		return limpet_capture_parse_agent_memory(optarg, &o->config.agent_memory_bytes);
-	case OPT_COLLECTOR_MEMORY:
-		return parse_memory("--collector-memory", optarg, MEMORY_MIN_BYTES,
-				    &o->config.collector_memory_bytes);
+	case OPT_MEMORY:
+		return limpet_capture_parse_memory(optarg, &o->config.agent_memory_bytes);
 	case OPT_ON_OVERLOAD:
 		return parse_overload(optarg, &o->config);
-	case OPT_LOAD:
-		return limpet_capture_parse_load(optarg, &o->config.load);
 	case OPT_ATTACH_TIMEOUT:
 		return limpet_capture_parse_duration("--attach-timeout", optarg,
 						     &o->config.attach_timeout_ns);
@@ -290,8 +256,6 @@ static int check_together(const struct limpet_capture_options *o)
 	if ((o->config.compact || o->config.max_bytes) &&
 	    o->config.on_overload == LIMPET_OVERLOAD_SAMPLE)
 		other = "--on-overload sample";
-	else if (o->config.compact && o->config.addresses)
-		other = "--addresses";
 	else if ((o->config.compact || o->config.max_bytes) && o->config.sampling.bytes)
 		other = "--sample";
 	else if (o->config.compact && o->config.max_bytes)
@@ -344,7 +308,6 @@ bool limpet_capture_options_parse(enum limpet_capture_command command, int argc,
 	bool attach = command == LIMPET_CAPTURE_ATTACH;
 	struct limpet_capture_options o = {
 		.config.agent_memory_bytes = LIMPET_CAPTURE_AGENT_MEMORY_BYTES,
-		.config.collector_memory_bytes = LIMPET_CAPTURE_COLLECTOR_MEMORY_BYTES,
 		.config.attach_timeout_ns = LIMPET_CAPTURE_ATTACH_TIMEOUT_NS,
 	};
 	const struct limpet_line line = {
@@ -358,6 +321,11 @@ bool limpet_capture_options_parse(enum limpet_capture_command command, int argc,
 	};
 
 	if (!limpet_line_parse(&line, argc, argv, &o, ret_status))
+		return false;
+	o.config.collector_memory_bytes =
+		o.config.agent_memory_bytes * LIMPET_CAPTURE_COLLECTOR_SHARE;
+	*ret_status = limpet_settings_take(&o.config);
+	if (*ret_status != LIMPET_EXIT_OK)
 		return false;
 	o.forked.pid = o.pid;
 	o.config.forked = o.forked.start_ticks != 0;
@@ -425,12 +393,10 @@ void limpet_capture_options_write(const struct limpet_capture_options *o,
 	add_option(ret, "--output", trace);
 	add_number(ret, "--sample", o->config.sampling.bytes, "");
 	add_number(ret, "--max-size", o->config.max_bytes, "");
-	add_number(ret, "--agent-memory", o->config.agent_memory_bytes, "");
-	add_number(ret, "--collector-memory", o->config.collector_memory_bytes, "");
+	add_number(ret, "--memory", o->config.agent_memory_bytes, "");
 	add_number(ret, "--attach-timeout", (o->config.attach_timeout_ns + 999999) / 1000000, "ms");
 	add_option(ret, "--on-overload", overload_words[o->config.on_overload]);
 	add_option(ret, "--alloc-functions", o->alloc_functions);
-	add_option(ret, "--load", load_words[o->config.load]);
 	add_flags(ret, o);
 	snprintf(pid, sizeof(pid), "%d", fork->pid);
 	add_word(ret, pid);

@@ -11,7 +11,8 @@
 
 /* Defaults; the help texts and manuals name these. */
 #define LIMPET_CAPTURE_AGENT_MEMORY_BYTES (UINT64_C(64) << 20)
-#define LIMPET_CAPTURE_COLLECTOR_MEMORY_BYTES (UINT64_C(512) << 20)
+/* Of limpet's own memory to the agent's. */
+#define LIMPET_CAPTURE_COLLECTOR_SHARE 8
 /* The minimum of --max-size: an eighth of it is given up at a time. */
 #define LIMPET_CAPTURE_MAX_SIZE_MIN_BYTES (UINT64_C(8) << 20)
 #define LIMPET_CAPTURE_ATTACH_TIMEOUT_NS (UINT64_C(10) * 1000000000)
@@ -42,10 +43,9 @@ struct limpet_capture_options {
  * message. */
 int limpet_capture_parse_duration(const char *option, const char *text, uint64_t *ret);
 int limpet_capture_parse_output(const char *text, const char **ret);
-/* Parse --load, --agent-memory and --alloc-functions: LIMPET_EXIT_OK, or LIMPET_EXIT_USAGE after a
- * message. There is one list, which is never freed. */
-int limpet_capture_parse_load(const char *text, enum limpet_method *ret);
-int limpet_capture_parse_agent_memory(const char *text, uint64_t *ret);
+/* Parse --memory and --alloc-functions: LIMPET_EXIT_OK, or LIMPET_EXIT_USAGE after a message. There
+ * is one list, which is never freed. */
+int limpet_capture_parse_memory(const char *text, uint64_t *ret);
 int limpet_capture_parse_alloc_functions(const char *path, const struct limpet_entry_list **ret);
 /* Fills in *ret_options from `argv` (argv[0] is the subcommand). True: continue. False: everything
  * was printed (help, or an error and a hint); exit with *ret_status, *ret_options is untouched. */

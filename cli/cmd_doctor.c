@@ -10,6 +10,7 @@
 #include "cli/doctor_list.h"
 #include "cli/find_hidden.h"
 #include "cli/json_output.h"
+#include "cli/settings.h"
 #include "cli/ui.h"
 #include "common/base_name.h"
 #include "common/units.h"
@@ -22,9 +23,8 @@ static const char help_text[] =
 	"\n"
 	"      --json                 for programs; unknown is null\n"
 	"      --alloc-functions FILE as in attach: allocators that limpet does not know\n"
-	"      --load dlopen|map      as in attach: how to load the agent\n"
 	"      --partial              as in attach: accept an allocator out of reach\n"
-	"      --agent-memory BYTES   as in attach: memory taken from the process's limit\n"
+	"      --memory BYTES         as in attach: limit in the process\n"
 	"      --assume-seccomp-ok    as in attach: accept a filter that cannot be read\n"
 	"      --debug                each step and finding, on standard error\n"
 	"  -h, --help                 this text\n"
@@ -144,16 +144,15 @@ struct doctor_options {
 	struct limpet_preflight_options wanted;
 };
 
-enum { OPT_AGENT_MEMORY = 256, OPT_ALLOC_FUNCTIONS, OPT_LOAD };
+enum { OPT_MEMORY = 256, OPT_ALLOC_FUNCTIONS };
 
 static const struct option long_options[] = {
 	LIMPET_LINE_FLAG("json", struct doctor_options, json),
 	LIMPET_LINE_FLAG("partial", struct doctor_options, wanted.config.partial),
 	{"alloc-functions", required_argument, NULL, OPT_ALLOC_FUNCTIONS},
-	{"agent-memory", required_argument, NULL, OPT_AGENT_MEMORY},
+	{"memory", required_argument, NULL, OPT_MEMORY},
 	LIMPET_LINE_FLAG("assume-seccomp-ok", struct doctor_options,
 			 wanted.config.assume_seccomp_ok),
-	{"load", required_argument, NULL, OPT_LOAD},
 	{"help", no_argument, NULL, 'h'},
 	{"debug", no_argument, NULL, LIMPET_LINE_DEBUG},
 	{0},
@@ -166,11 +165,8 @@ static int take_option(int option, void *context)
 	switch (option) {
 	case OPT_ALLOC_FUNCTIONS:
 		return limpet_capture_parse_alloc_functions(optarg, &o->wanted.config.entry_list);
-	case OPT_LOAD:
-		return limpet_capture_parse_load(optarg, &o->wanted.config.load);
-	default: /* OPT_AGENT_MEMORY */
-		return limpet_capture_parse_agent_memory(optarg,
-							 &o->wanted.config.agent_memory_bytes);
+	default: /* OPT_MEMORY */
+		return limpet_capture_parse_memory(optarg, &o->wanted.config.agent_memory_bytes);
 	}
 }
 
@@ -189,6 +185,9 @@ int limpet_cmd_doctor(int argc, char **argv)
 	int status;
 
 	if (!limpet_line_parse(&command, argc, argv, &o, &status))
+		return status;
+	status = limpet_settings_take(&o.wanted.config);
+	if (status != LIMPET_EXIT_OK)
 		return status;
 	return o.pid ? show(o.pid, &o.wanted, o.json) : limpet_doctor_list(&o.wanted, o.json);
 }

@@ -128,7 +128,7 @@ static int capture(const struct pages_options *options, const struct limpet_targ
 		.target = target,
 		.output = options->output,
 		.duration_ns = options->duration_ns,
-		.memory_bytes = LIMPET_CAPTURE_COLLECTOR_MEMORY_BYTES,
+		.memory_bytes = LIMPET_CAPTURE_AGENT_MEMORY_BYTES * LIMPET_CAPTURE_COLLECTOR_SHARE,
 		.with_command_line = options->with_command_line,
 		.interrupted = limpet_capture_interrupted(),
 		.wait_mask = limpet_capture_wait_mask(),

@@ -22,6 +22,7 @@ CLI_SRC := \
 	cli/cmd_top.c \
 	cli/command_line.c \
 	cli/debug.c \
+	cli/settings.c \
 	cli/doctor_list.c \
 	cli/explain_print.c \
 	cli/explain_trace.c \

@@ -25,9 +25,9 @@ _limpet_traces()
 _limpet()
 {
 	local commands='attach run mark stop status doctor explain stacks pages report top html diff export seal help'
-	local capture='--output --duration --quiet --sample --max-size --compact --addresses --agent-memory --collector-memory --on-overload
+	local capture='--output --duration --quiet --sample --max-size --compact --memory --on-overload
 		--attach-timeout --no-seal --partial --with-command-line --alloc-functions
-		--assume-seccomp-ok --follow-fork --load --debug --help'
+		--assume-seccomp-ok --follow-fork --debug --help'
 	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
 	local command=${COMP_WORDS[1]} values='' i
 
@@ -42,8 +42,8 @@ _limpet()
 	if [[ $command == run ]]; then
 		for ((i = 2; i < COMP_CWORD; i++)); do
 			case ${COMP_WORDS[i]} in
-			-o | --output | -d | --duration | --sample | --max-size | --agent-memory | --collector-memory | \
-				--on-overload | --attach-timeout | --alloc-functions | --load) ((i++)) ;;
+			-o | --output | -d | --duration | --sample | --max-size | --memory | \
+				--on-overload | --attach-timeout | --alloc-functions) ((i++)) ;;
 			--) ((i++)); break ;;
 			-*) ;;
 			*) break ;;
@@ -67,7 +67,6 @@ _limpet()
 		return
 		;;
 	--on-overload) values='drop sample wait' ;;
-	--load) values='dlopen map' ;;
 	-f)
 		if [[ $command == export ]]; then values='heaptrack pprof folded massif callgrind csv perfetto firefox'; fi
 		;;
@@ -83,7 +82,7 @@ _limpet()
 	--thread)
 		values=$(printf '%s\n' "${COMP_WORDS[@]}" | sed -n 's|^[1-9][0-9]*$|/proc/&/task|p' | xargs -r ls 2>/dev/null)
 		;;
-	--agent-memory | --collector-memory | --attach-timeout | -n | --limit | --from | --to | --born-between | \
+	--memory | --attach-timeout | -n | --limit | --from | --to | --born-between | \
 		--include | --exclude | --function) return ;;
 	esac
 	if [[ $values ]]; then
@@ -128,7 +127,7 @@ _limpet()
 		;;
 	doctor)
 		if [[ $word == -* ]]; then
-			values='--json --partial --agent-memory --assume-seccomp-ok --alloc-functions --load --debug --help'
+			values='--json --partial --memory --assume-seccomp-ok --alloc-functions --debug --help'
 		else
 			values=$(_limpet_processes)
 		fi

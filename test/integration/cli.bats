@@ -165,15 +165,14 @@ fits() {
 	usage "not a duration: '-5'" attach 1 -d -5
 	usage "too long: '999999999999d'" attach 1 --duration 999999999999d
 	usage "must be greater than 0: '0s'" attach 1 --attach-timeout 0s
-	usage "not a size: '1MB'" attach 1 --agent-memory 1MB
+	usage "not a size: '1MB'" attach 1 --memory 1MB
 	usage "option '-d' needs a value" attach 1 -d
 	usage "option '--output' needs a value" run --output
 	usage "must be greater than 0" attach 1 --sample 0
 	usage "nothing but samples" run --on-overload sample --sample 1MiB true
 	usage "invalid value" attach 1 --on-overload x
-	usage "invalid value 'x' for --load: dlopen or map" attach 1 --load x
-	usage "invalid value '' for --load: dlopen or map" run --load "" true
-	usage "invalid value 'mapped' for --load: dlopen or map" doctor 1 --load mapped
+	LIMPET_LOAD=x usage "invalid value 'x' of LIMPET_LOAD: dlopen or map" attach 1
+	LIMPET_LOAD=mapped usage "invalid value 'mapped' of LIMPET_LOAD: dlopen or map" doctor 1
 }
 
 @test "the name of a program where a process id is needed: its processes, by their size" {

@@ -483,7 +483,7 @@ by_hand() {
 	local mode
 	for mode in dlopen map; do
 		start "setter.$mode" "$TARGETS/setter" "$TARGETS/setter-plugin.so"
-		attach "$pid" --load "$mode"
+		LIMPET_LOAD="$mode" attach "$pid"
 		tell "setter.$mode" "work 100" worked
 		tell "setter.$mode" load loaded
 		tell "setter.$mode" "plugin 50" worked
@@ -502,7 +502,7 @@ by_hand() {
 	local mode
 	for mode in dlopen map; do
 		start "setter.$mode" "$TARGETS/setter" "$TARGETS/setter-plugin.so"
-		attach "$pid" --load "$mode"
+		LIMPET_LOAD="$mode" attach "$pid"
 		tell "setter.$mode" "work 100" worked
 		tell "setter.$mode" "back 100" kept
 		stop "$pid" 4
@@ -521,6 +521,6 @@ by_hand() {
 	[[ $(<doctor.text) == *"the agent is mapped, without a dynamic linker (an auditor (LD_AUDIT)"* ]] || fail "$(<doctor.text)"
 	counted_phase storm 2000
 	nothing_of_ours "$pid"
-	refused_by_both "$pid" agent "an auditor" --load dlopen
+	LIMPET_LOAD=dlopen refused_by_both "$pid" agent "an auditor"
 	finish storm
 }
