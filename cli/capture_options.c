@@ -2,9 +2,9 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/command_line.h"
 #include "cli/settings.h"
@@ -17,46 +17,22 @@
 /* More than any machine has: keeps later sums of sizes from overflowing. */
 #define MEMORY_MAX_BYTES (UINT64_C(1) << 46)
 
-#define COMMON_HELP                                                                           \
-	LIMPET_CAPTURE_HELP                                                                   \
-	"      --sample BYTES      record one allocation per BYTES, estimate the rest\n"      \
-	"      --max-size SIZE     of the trace: the newest events stay, and sums of all\n"   \
-	"      --compact           only sums per minute\n"                                    \
-	"      --follow-fork       children, too, each into its own trace\n"                  \
-	"      --alloc-functions FILE    the program's own allocators\n"                      \
-	"      --no-seal           append no symbols\n"                                       \
-	"      --with-command-line       store the program's arguments, too\n"                \
-	"      --attach-timeout DUR      give up after this long; default: 10s\n"             \
-	"      --memory BYTES      limit in the process; limpet takes eight times as much;\n" \
-	"                          default: 64MiB\n"                                          \
-	"      --on-overload WHAT        at overload: drop events (default), sample, or\n"    \
-	"                                wait (stalls the program; for tests, batch jobs)\n"  \
-	"      --partial           accept an allocator that is out of reach\n"                \
-	"      --assume-seccomp-ok       accept a filter that cannot be read\n"               \
-	"      --debug             each step in the process, on standard error\n"             \
-	"  -h, --help              this text\n"                                               \
-	"\n"
-
-static const char attach_help[] =
+static const char attach_usage[] =
 	"Usage: limpet attach [OPTIONS] PID\n"
-	"Watches the heap of a running process until Ctrl-C, `limpet stop` or its end.\n"
-	"\n"
-	"      --background        go on in the background\n"
-	"      --uprobes           watch calls to find an allocator (see the manual)\n" COMMON_HELP
+	"Watches the heap of a running process until Ctrl-C, `limpet stop` or its end.\n";
+static const char attach_end[] =
 	"Exit status: 0 done, 1 failed, 2 usage, 3 refused, 4 captured with losses,\n"
 	"5 captured but the agent stays dormant. More: man limpet-attach\n";
-
-static const char run_help[] =
+static const char run_usage[] =
 	"Usage: limpet run [OPTIONS] [--] COMMAND [ARGUMENT...]\n"
 	"Runs a command and captures its heap from the entry point on. Input, output,\n"
-	"signals and exit status are the command's.\n"
-	"\n" COMMON_HELP
+	"signals and exit status are the command's.\n";
+static const char run_end[] =
 	"Exit status: the command's, 128+N for signal N; 2 usage, 125 limpet failed,\n"
 	"126 not executable, 127 not found. More: man limpet-run\n";
 
 enum {
-	OPT_SAMPLE = 256,
-	OPT_ALLOC_FUNCTIONS,
+	OPT_SAMPLE = LIMPET_CAPTURE_OPT_OWN,
 	OPT_MAX_SIZE,
 	OPT_MEMORY,
 	OPT_ON_OVERLOAD,
@@ -64,33 +40,42 @@ enum {
 	OPT_LIFELINE
 };
 
-/* Of run and attach. */
-#define CAPTURE_OPTIONS                                                                       \
-	{"output", required_argument, NULL, 'o'}, {"duration", required_argument, NULL, 'd'}, \
-		{"quiet", no_argument, NULL, 'q'}, {"help", no_argument, NULL, 'h'},          \
-		{"debug", no_argument, NULL, LIMPET_LINE_DEBUG},                              \
-		{"sample", required_argument, NULL, OPT_SAMPLE},                              \
-		{"alloc-functions", required_argument, NULL, OPT_ALLOC_FUNCTIONS},            \
-		{"max-size", required_argument, NULL, OPT_MAX_SIZE},                          \
-		LIMPET_LINE_FLAG("compact", struct limpet_capture_options, config.compact),   \
-		{"memory", required_argument, NULL, OPT_MEMORY},                              \
-		{"on-overload", required_argument, NULL, OPT_ON_OVERLOAD},                    \
-		{"attach-timeout", required_argument, NULL, OPT_ATTACH_TIMEOUT},              \
-		LIMPET_LINE_FLAG("no-seal", struct limpet_capture_options, no_seal),          \
-		LIMPET_LINE_FLAG("partial", struct limpet_capture_options, config.partial),   \
-		LIMPET_LINE_FLAG("with-command-line", struct limpet_capture_options,          \
-				 config.with_command_line),                                   \
-		LIMPET_LINE_FLAG("assume-seccomp-ok", struct limpet_capture_options,          \
-				 config.assume_seccomp_ok),                                   \
-		LIMPET_LINE_FLAG("follow-fork", struct limpet_capture_options, follow_fork)
+static const char *const overload_words[] = {
+	[LIMPET_OVERLOAD_DROP] = "drop",
+	[LIMPET_OVERLOAD_WAIT] = "wait",
+	[LIMPET_OVERLOAD_SAMPLE] = "sample",
+	NULL,
+};
 
-static const struct option run_options[] = {CAPTURE_OPTIONS, {0}};
-static const struct option attach_options[] = {
-	CAPTURE_OPTIONS,
-	/* --lifeline is for a limpet that is started by another one, and not documented. */
-	LIMPET_LINE_FLAG("background", struct limpet_capture_options, background),
-	LIMPET_LINE_FLAG("uprobes", struct limpet_capture_options, uprobes),
-	{"lifeline", required_argument, NULL, OPT_LIFELINE},
+#define FLAG(name, member, help) LIMPET_LINE_FLAG(name, struct limpet_capture_options, member, help)
+/* Of run and attach. */
+#define OPTIONS_OF_BOTH                                                                              \
+	LIMPET_CAPTURE_OPTIONS,                                                                      \
+		{"sample",   0,   "BYTES", "one allocation per BYTES, the rest estimated",           \
+		 OPT_SAMPLE, NULL},                                                                  \
+		{"max-size",   0,   "SIZE", "of the trace: the newest events, and all sums",         \
+		 OPT_MAX_SIZE, NULL},                                                                \
+		FLAG("compact", config.compact, "only sums per minute"),                             \
+		FLAG("follow-fork", follow_fork, "children, too, each into its own trace"),          \
+		LIMPET_CAPTURE_FUNCTIONS_OPTION("an allocator's functions, or: search"),             \
+		{"memory", 0, "BYTES", "limit in the process; default: 64MiB", OPT_MEMORY, NULL},    \
+		{"on-overload", 0, "WHAT", "drop events (default), sample or wait", OPT_ON_OVERLOAD, \
+		 overload_words},                                                                    \
+		{"attach-timeout",   0,   "TIME", "give up after this long; default: 10s",           \
+		 OPT_ATTACH_TIMEOUT, NULL},                                                          \
+		FLAG("partial", config.partial, "accept an allocator out of reach"),                 \
+		FLAG("assume-seccomp-ok", config.assume_seccomp_ok,                                  \
+		     "accept a filter that cannot be read"),                                         \
+		FLAG("with-command-line", config.with_command_line,                                  \
+		     LIMPET_CAPTURE_COMMAND_LINE_HELP),                                              \
+		FLAG("no-seal", no_seal, LIMPET_CAPTURE_NO_SEAL_HELP), LIMPET_LINE_DEBUG
+
+static const struct limpet_option run_options[] = {OPTIONS_OF_BOTH, {0}};
+static const struct limpet_option attach_options[] = {
+	OPTIONS_OF_BOTH,
+	FLAG("background", background, "go on in the background"),
+	/* For a limpet that another one starts. */
+	{"lifeline", 0, "NUMBERS", NULL, OPT_LIFELINE, NULL},
 	{0},
 };
 
@@ -149,11 +134,6 @@ static int parse_memory(const char *option, const char *text, uint64_t min_bytes
 	return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
 }
 
-int limpet_capture_parse_memory(const char *text, uint64_t *ret)
-{
-	return parse_memory("--memory", text, MEMORY_MIN_BYTES, ret);
-}
-
 static int parse_sample(const char *text, uint64_t *ret)
 {
 	uint64_t bytes;
@@ -173,19 +153,13 @@ static int parse_sample(const char *text, uint64_t *ret)
 	return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
 }
 
-static const char *const overload_words[] = {
-	[LIMPET_OVERLOAD_DROP] = "drop",
-	[LIMPET_OVERLOAD_WAIT] = "wait",
-	[LIMPET_OVERLOAD_SAMPLE] = "sample",
-};
-
 static int parse_overload(const char *text, struct limpet_capture_config *ret)
 {
 	size_t found = 0;
 
-	while (found < LIMPET_COUNT_OF(overload_words) && strcmp(overload_words[found], text) != 0)
+	while (overload_words[found] && strcmp(overload_words[found], text) != 0)
 		found++;
-	if (found == LIMPET_COUNT_OF(overload_words))
+	if (!overload_words[found])
 		return limpet_ui_usage(
 			NULL, "invalid value '%s' for --on-overload: drop, wait or sample", text);
 	ret->on_overload = (enum limpet_overload)found;
@@ -228,14 +202,18 @@ static int take_option(int option, void *context)
 		return limpet_capture_parse_duration("--duration", optarg, &o->config.duration_ns);
 	case OPT_SAMPLE:
 		return parse_sample(optarg, &o->config.sampling.bytes);
-	case OPT_ALLOC_FUNCTIONS:
+	case LIMPET_CAPTURE_OPT_FUNCTIONS:
+		o->search |= !strcmp(optarg, LIMPET_CAPTURE_SEARCH);
+		if (!strcmp(optarg, LIMPET_CAPTURE_SEARCH))
+			return LIMPET_EXIT_OK;
 		o->alloc_functions = optarg;
 		return limpet_capture_parse_alloc_functions(optarg, &o->config.entry_list);
 	case OPT_MAX_SIZE:
 		return parse_memory("--max-size", optarg, LIMPET_CAPTURE_MAX_SIZE_MIN_BYTES,
 				    &o->config.max_bytes);
 	case OPT_MEMORY:
-		return limpet_capture_parse_memory(optarg, &o->config.agent_memory_bytes);
+		return parse_memory("--memory", optarg, MEMORY_MIN_BYTES,
+				    &o->config.agent_memory_bytes);
 	case OPT_ON_OVERLOAD:
 		return parse_overload(optarg, &o->config);
 	case OPT_ATTACH_TIMEOUT:
@@ -298,6 +276,9 @@ static int take_command(int count, char **operands, void *context)
 
 	if (!count)
 		return limpet_ui_usage("run", "run: missing COMMAND");
+	if (o->search)
+		return limpet_ui_usage("run", "--alloc-functions search is for `limpet attach`: "
+					      "it watches a program that runs");
 	o->command = operands;
 	return check_together(o);
 }
@@ -312,10 +293,11 @@ bool limpet_capture_options_parse(enum limpet_capture_command command, int argc,
 	};
 	const struct limpet_line line = {
 		.name = attach ? "attach" : "run",
-		.help = attach ? attach_help : run_help,
-		/* The command's own options are not limpet's: run stops at the first operand. */
-		.short_options = attach ? ":o:d:qh" : "+:o:d:qh",
-		.long_options = attach ? attach_options : run_options,
+		.usage = attach ? attach_usage : run_usage,
+		.end = attach ? attach_end : run_end,
+		/* The command's own options are not limpet's. */
+		.ends_at_operand = !attach,
+		.options = attach ? attach_options : run_options,
 		.take_option = take_option,
 		.take_operands = attach ? take_pid : take_command,
 	};
@@ -369,10 +351,10 @@ static void add_flags(struct limpet_capture_words *words, const struct limpet_ca
 		LIMPET_LINE_FIRST_FLAG + (int)offsetof(struct limpet_capture_options, background);
 	char text[32];
 
-	for (const struct option *option = attach_options; option->name; option++) {
+	for (const struct limpet_option *option = attach_options; option->name; option++) {
 		snprintf(text, sizeof(text), "--%s", option->name);
-		if (option->val >= LIMPET_LINE_FIRST_FLAG && option->val != background &&
-		    ((const bool *)o)[option->val - LIMPET_LINE_FIRST_FLAG])
+		if (option->id >= LIMPET_LINE_FIRST_FLAG && option->id != background &&
+		    ((const bool *)o)[option->id - LIMPET_LINE_FIRST_FLAG])
 			add_word(words, text);
 	}
 }

@@ -1,8 +1,8 @@
 /* `limpet doctor`: says whether limpet can attach to a process, and if not, why, and what helps. */
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/capture_options.h"
 #include "cli/command_line.h"
@@ -16,19 +16,11 @@
 #include "common/units.h"
 #include "injector/proc/target_process.h"
 
-static const char help_text[] =
-	"Usage: limpet doctor [PID] [--json]\n"
+static const char help_usage[] =
+	"Usage: limpet doctor [OPTIONS] [PID]\n"
 	"Says whether limpet could attach to a process, and if not, why and what to do.\n"
-	"Nothing in the process is changed. Without PID: a table of all processes.\n"
-	"\n"
-	"      --json                 for programs; unknown is null\n"
-	"      --alloc-functions FILE as in attach: allocators that limpet does not know\n"
-	"      --partial              as in attach: accept an allocator out of reach\n"
-	"      --memory BYTES         as in attach: limit in the process\n"
-	"      --assume-seccomp-ok    as in attach: accept a filter that cannot be read\n"
-	"      --debug                each step and finding, on standard error\n"
-	"  -h, --help                 this text\n"
-	"\n"
+	"Nothing in the process is changed. Without PID: a table of all processes.\n";
+static const char help_end[] =
 	"Exit status: 0 it would work, or be tried; 3 refused, 1 no such process,\n"
 	"2 usage.\n"
 	"More: man limpet-doctor\n";
@@ -144,17 +136,14 @@ struct doctor_options {
 	struct limpet_preflight_options wanted;
 };
 
-enum { OPT_MEMORY = 256, OPT_ALLOC_FUNCTIONS };
-
-static const struct option long_options[] = {
-	LIMPET_LINE_FLAG("json", struct doctor_options, json),
-	LIMPET_LINE_FLAG("partial", struct doctor_options, wanted.config.partial),
-	{"alloc-functions", required_argument, NULL, OPT_ALLOC_FUNCTIONS},
-	{"memory", required_argument, NULL, OPT_MEMORY},
+static const struct limpet_option option_list[] = {
+	LIMPET_CAPTURE_FUNCTIONS_OPTION("as in attach: an allocator's functions"),
+	LIMPET_LINE_FLAG("partial", struct doctor_options, wanted.config.partial,
+			 "as in attach: accept an allocator out of reach"),
 	LIMPET_LINE_FLAG("assume-seccomp-ok", struct doctor_options,
-			 wanted.config.assume_seccomp_ok),
-	{"help", no_argument, NULL, 'h'},
-	{"debug", no_argument, NULL, LIMPET_LINE_DEBUG},
+			 wanted.config.assume_seccomp_ok,
+			 "as in attach: accept a filter that cannot be read"),
+	LIMPET_LINE_FLAG("json", struct doctor_options, json, "for programs; unknown is null"),
 	{0},
 };
 
@@ -162,12 +151,8 @@ static int take_option(int option, void *context)
 {
 	struct doctor_options *o = context;
 
-	switch (option) {
-	case OPT_ALLOC_FUNCTIONS:
-		return limpet_capture_parse_alloc_functions(optarg, &o->wanted.config.entry_list);
-	default: /* OPT_MEMORY */
-		return limpet_capture_parse_memory(optarg, &o->wanted.config.agent_memory_bytes);
-	}
+	(void)option; /* --alloc-functions: there is no other */
+	return limpet_capture_parse_alloc_functions(optarg, &o->wanted.config.entry_list);
 }
 
 static int take_operands(int count, char **operands, void *context)
@@ -176,8 +161,14 @@ static int take_operands(int count, char **operands, void *context)
 				    &((struct doctor_options *)context)->pid);
 }
 
-static const struct limpet_line command = {"doctor",     help_text,   ":h",
-					   long_options, take_option, take_operands};
+static const struct limpet_line command = {
+	.name = "doctor",
+	.usage = help_usage,
+	.end = help_end,
+	.options = option_list,
+	.take_option = take_option,
+	.take_operands = take_operands,
+};
 
 int limpet_cmd_doctor(int argc, char **argv)
 {

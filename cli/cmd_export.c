@@ -1,9 +1,9 @@
 /* `limpet export FILE --format FORMAT`: converts a trace for other tools. */
 #include <errno.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "analyzer/export/export.h"
 #include "analyzer/export/export_sink.h"
@@ -14,30 +14,10 @@
 #include "cli/view_options.h"
 #include "common/units.h"
 
-/* clang-format off */
-static const char help[] =
-	"Usage: limpet export FILE --format FORMAT [-o OUT] [OPTIONS]\n"
-	"Writes a trace in the format of another tool, to standard output or to OUT.\n"
-	"\n"
-	"  -f, --format FORMAT   heaptrack (heaptrack_print, heaptrack_gui), pprof\n"
-	"                        (go tool pprof), folded (speedscope, flamegraph.pl),\n"
-	"                        massif (ms_print), callgrind (callgrind_annotate,\n"
-	"                        KCachegrind), csv (DuckDB), perfetto (ui.perfetto.dev)\n"
-	"                        or firefox (profiler.firefox.com)\n"
-	"  -o, --output OUT      -: standard output; OUT.gz and OUT.zst are compressed;\n"
-	"                        csv: OUT.csv becomes OUT.events.csv, .stacks, .frames\n"
-	"      --sort WORD       of folded: peak, live, allocations, allocated, temporary\n"
-	"                        or growth; default: live for attach, peak for run\n"
-	"      --from TIME       only what happened from then on; not of every format\n"
-	"      --to TIME         only what happened until then\n"
-	LIMPET_BORN_HELP
-	LIMPET_FILTER_HELP
-	"      --full            of folded, massif, callgrind: library frames, too;\n"
-	"                        of folded, names are whole\n"
-	"  -h, --help            this text\n"
-	"\n"
-	"Exit status: 0 done, 1 failed, 2 usage. More: man limpet-export\n";
-/* clang-format on */
+static const char help_usage[] =
+	"Usage: limpet export FILE --format FORMAT [OPTIONS]\n"
+	"Writes a trace in the format of another tool, to standard output or to OUT.\n";
+static const char help_end[] = "Exit status: 0 done, 1 failed, 2 usage. More: man limpet-export\n";
 
 struct export_options {
 	const char *file, *output;
@@ -47,16 +27,23 @@ struct export_options {
 	struct limpet_cli_view cut;
 };
 
-enum { OPT_SORT = LIMPET_OPT_OWN };
-
-static const struct option long_options[] = {
-	{"format", required_argument, NULL, 'f'},
-	{"output", required_argument, NULL, 'o'},
-	{"sort", required_argument, NULL, OPT_SORT},
-	LIMPET_WINDOW_OPTIONS LIMPET_FILTER_OPTIONS,
-	LIMPET_LINE_FLAG("full", struct export_options, full),
-	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
+static const struct limpet_option option_list[] = {
+	{"format", 'f', "FORMAT",
+	 "heaptrack, pprof, folded (speedscope, flamegraph.pl), massif, callgrind (KCachegrind), "
+	 "csv "
+	 "(DuckDB), perfetto or firefox (profiler.firefox.com)",
+	 'f', limpet_export_words},
+	{"output", 'o', "OUT",
+	 "-: standard output; OUT.gz and OUT.zst are compressed; csv: OUT.csv becomes "
+	 "OUT.events.csv, "
+	 ".stacks, .frames",
+	 'o', NULL},
+	LIMPET_SORT_OPTION("of folded: which figure, as in report")
+		LIMPET_WINDOW_OPTIONS("only what happened from then on; not of every format")
+			LIMPET_FILTER_OPTIONS LIMPET_LINE_FLAG(
+				"full", struct export_options, full,
+				"of folded, massif, callgrind: library frames, too"),
+	{0},
 };
 
 static int take_option(int option, void *context)
@@ -71,7 +58,7 @@ static int take_option(int option, void *context)
 	case 'o':
 		o->output = optarg;
 		return LIMPET_EXIT_OK;
-	case OPT_SORT:
+	case LIMPET_OPT_SORT:
 		o->sorted = true;
 		return limpet_cli_parse_sort("export", optarg, &o->sort);
 	default:
@@ -113,8 +100,14 @@ static int take_operands(int count, char **operands, void *context)
 	return LIMPET_EXIT_OK;
 }
 
-static const struct limpet_line command = {"export",     help,        ":f:o:h",
-					   long_options, take_option, take_operands};
+static const struct limpet_line command = {
+	.name = "export",
+	.usage = help_usage,
+	.end = help_end,
+	.options = option_list,
+	.take_option = take_option,
+	.take_operands = take_operands,
+};
 
 static int write_one(struct limpet_analysis *analysis, const struct export_options *o,
 		     const char *path, unsigned table, struct limpet_err *err)

@@ -1,7 +1,7 @@
 /* `limpet pages`: records which stacks of a process touch new pages of memory, from outside. */
 #include <errno.h>
-#include <getopt.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/capture_options.h"
 #include "cli/capture_signals.h"
@@ -15,17 +15,14 @@
 #include "common/units.h"
 #include "injector/proc/target_process.h"
 
-static const char help_text[] =
+static const char help_usage[] =
 	"Usage: limpet pages [OPTIONS] PID\n"
 	"Records which stacks of a process touch new pages of memory, and which of them\n"
 	"it gives back, until Ctrl-C, `limpet stop` or its end. It works for any 64-bit\n"
 	"program, whatever its allocator: nothing is loaded into it, and it is not\n"
 	"stopped. A page counts for the stack that touched it first: after its memory was\n"
-	"freed, another function may use it. `limpet attach` tells what is kept.\n"
-	"\n" LIMPET_CAPTURE_HELP "      --no-seal           leave the symbols to `limpet seal`\n"
-	"      --with-command-line store arguments too\n"
-	"  -h, --help              this text\n"
-	"\n"
+	"freed, another function may use it. `limpet attach` tells what is kept.\n";
+static const char help_end[] =
 	"Exit status: 0 done, 1 failed, 2 usage, 3 refused, 4 captured with losses.\n"
 	"More: man limpet-pages\n";
 
@@ -176,13 +173,11 @@ static int run(const struct pages_options *options)
 
 /* ------------------------------------------------------------------ the command line */
 
-static const struct option long_options[] = {
-	{"output", required_argument, NULL, 'o'},
-	{"duration", required_argument, NULL, 'd'},
-	{"quiet", no_argument, NULL, 'q'},
-	LIMPET_LINE_FLAG("no-seal", struct pages_options, no_seal),
-	LIMPET_LINE_FLAG("with-command-line", struct pages_options, with_command_line),
-	{"help", no_argument, NULL, 'h'},
+static const struct limpet_option option_list[] = {
+	LIMPET_CAPTURE_OPTIONS,
+	LIMPET_LINE_FLAG("with-command-line", struct pages_options, with_command_line,
+			 LIMPET_CAPTURE_COMMAND_LINE_HELP),
+	LIMPET_LINE_FLAG("no-seal", struct pages_options, no_seal, LIMPET_CAPTURE_NO_SEAL_HELP),
 	{0},
 };
 
@@ -210,8 +205,14 @@ static int take_operands(int count, char **operands, void *context)
 	return status;
 }
 
-static const struct limpet_line command_line = {"pages",      help_text,   ":ho:d:q",
-						long_options, take_option, take_operands};
+static const struct limpet_line command_line = {
+	.name = "pages",
+	.usage = help_usage,
+	.end = help_end,
+	.options = option_list,
+	.take_option = take_option,
+	.take_operands = take_operands,
+};
 
 int limpet_cmd_pages(int argc, char **argv)
 {

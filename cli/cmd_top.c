@@ -1,6 +1,5 @@
 /* `limpet top PID|FILE`: a capture on the screen, while it runs or afterwards. */
 #include <errno.h>
-#include <getopt.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,30 +18,18 @@
 #define ATTACH_WAIT_MS 30000
 #define ATTACH_STEP_MS 100
 
-/* clang-format off */
-static const char help[] =
+static const char help_usage[] =
 	"Usage: limpet top [OPTIONS] PID|FILE\n"
 	"Shows a capture on the terminal, live: who holds, who grows, who allocates. Of\n"
 	"PID the capture that runs now; of FILE a trace, finished or being written.\n"
-	"It never attaches, and the capture goes on when it ends. ? shows the keys.\n"
-	"\n"
-	"      --sort WORD       live, growth, allocations, allocated, temporary or peak;\n"
-	"                        default: live, peak for the trace of a run\n"
-	"      --include REGEX   only stacks with a frame that matches\n"
-	LIMPET_HIDE_HELP
-	"  -h, --help            this text\n"
-	"\n"
+	"It never attaches, and the capture goes on when it ends. ? shows the keys.\n";
+static const char help_end[] =
 	"Exit status: 0 done, 1 PID is not being captured, or failed, 2 usage.\n"
 	"More: man limpet-top\n";
-/* clang-format on */
 
-enum { OPT_SORT = LIMPET_OPT_OWN };
-
-static const struct option long_options[] = {
-	{"sort", required_argument, NULL, OPT_SORT},
-	LIMPET_FILTER_OPTIONS,
-	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
+static const struct limpet_option option_list[] = {
+	LIMPET_SORT_OPTION("live (default), growth, allocations, allocated, temporary or peak")
+		LIMPET_FILTER_OPTIONS{0},
 };
 
 struct top_options {
@@ -57,7 +44,7 @@ static int take_option(int option, void *context)
 	struct top_options *o = context;
 
 	switch (option) {
-	case OPT_SORT:
+	case LIMPET_OPT_SORT:
 		o->sorted = true;
 		return limpet_cli_parse_sort("top", optarg, &o->top.sort);
 	default:
@@ -82,8 +69,14 @@ static int take_operands(int count, char **operands, void *context)
 	return LIMPET_EXIT_OK;
 }
 
-static const struct limpet_line command = {"top",        help,        ":h",
-					   long_options, take_option, take_operands};
+static const struct limpet_line command = {
+	.name = "top",
+	.usage = help_usage,
+	.end = help_end,
+	.options = option_list,
+	.take_option = take_option,
+	.take_operands = take_operands,
+};
 
 /* ------------------------------------------------------------------ the capture of a process */
 

@@ -38,7 +38,6 @@ CLI_SRC := \
 	cli/main.c \
 	cli/mark_times.c \
 	cli/objects_print.c \
-	cli/page_opener.c \
 	cli/pager.c \
 	cli/pid_hint.c \
 	cli/progress.c \

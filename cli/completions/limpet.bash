@@ -22,18 +22,26 @@ _limpet_traces()
 	compgen -d -- "$1"
 }
 
+# The options of the command as limpet itself tells them: into `names`, and those of option $3 into `value` and `values`.
+_limpet_options()
+{
+	local name letter is words
+	names='' value='' values=''
+	while IFS='|' read -r name letter is words; do
+		names+="$name "
+		if [[ $3 && ($3 == "$name" || $3 == "$letter") ]]; then value=$is values=$words; fi
+	done < <("$1" "$2" --complete 2>/dev/null)
+}
+
 _limpet()
 {
-	local commands='attach run mark stop status doctor explain stacks pages report top html diff export seal help'
-	local capture='--output --duration --quiet --sample --max-size --compact --memory --on-overload
-		--attach-timeout --no-seal --partial --with-command-line --alloc-functions
-		--assume-seccomp-ok --follow-fork --debug --help'
-	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
-	local command=${COMP_WORDS[1]} values='' i
+	local limpet=${COMP_WORDS[0]} word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
+	local command=${COMP_WORDS[1]} names value values i
 
 	COMPREPLY=()
-	if ((COMP_CWORD == 1)); then
-		values="$commands --help --version"
+	if ((COMP_CWORD == 1)) || [[ $command == help ]]; then
+		values=$("$limpet" --help 2>/dev/null | sed -n 's/^  \([a-z]*\) .*/\1/p' | grep -vx limpet)
+		((COMP_CWORD > 1)) || values+=' help --help --version'
 		mapfile -t COMPREPLY < <(compgen -W "$values" -- "$word")
 		return
 	fi
@@ -42,10 +50,11 @@ _limpet()
 	if [[ $command == run ]]; then
 		for ((i = 2; i < COMP_CWORD; i++)); do
 			case ${COMP_WORDS[i]} in
-			-o | --output | -d | --duration | --sample | --max-size | --memory | \
-				--on-overload | --attach-timeout | --alloc-functions) ((i++)) ;;
 			--) ((i++)); break ;;
-			-*) ;;
+			-*)
+				_limpet_options "$limpet" run "${COMP_WORDS[i]}"
+				[[ ! $value ]] || ((i++))
+				;;
 			*) break ;;
 			esac
 		done
@@ -59,154 +68,40 @@ _limpet()
 		fi
 	fi
 
-	# The value of an option.
-	case $before in
-	-o | --output | --debug-dir | --suppressions | --alloc-functions)
-		compopt -o filenames 2>/dev/null
-		mapfile -t COMPREPLY < <(compgen -f -- "$word")
-		return
-		;;
-	--on-overload) values='drop sample wait' ;;
-	-f)
-		if [[ $command == export ]]; then values='heaptrack pprof folded massif callgrind csv perfetto firefox'; fi
-		;;
-	--format)
-		values='text markdown'
-		if [[ $command == export ]]; then values='heaptrack pprof folded massif callgrind csv perfetto firefox'; fi
-		;;
-	--view) values='sites bottom-up top-down functions threads modules sizes lifetimes timeline pages' ;;
-	--sort) values='peak live allocations allocated temporary growth' ;;
-	-d | --duration) values='30s 1m 10m 1h' ;;
-	--sample) values='64KiB 512KiB 1MiB' ;;
-	--max-size) values='256MiB 2GiB' ;;
-	--thread)
-		values=$(printf '%s\n' "${COMP_WORDS[@]}" | sed -n 's|^[1-9][0-9]*$|/proc/&/task|p' | xargs -r ls 2>/dev/null)
-		;;
-	--memory | --attach-timeout | -n | --limit | --from | --to | --born-between | \
-		--include | --exclude | --function) return ;;
-	esac
-	if [[ $values ]]; then
+	_limpet_options "$limpet" "$command" "$before"
+	if [[ $value ]]; then
+		case $value in
+		FILE | DIR | OUT)
+			compopt -o filenames 2>/dev/null
+			mapfile -t COMPREPLY < <(compgen -f -- "$word")
+			return
+			;;
+		TID) values=$(printf '/proc/%s/task\n' "${COMP_WORDS[@]:2}" | xargs -r ls 2>/dev/null | grep -x '[0-9]*') ;;
+		esac
 		mapfile -t COMPREPLY < <(compgen -W "$values" -- "$word")
+		return
+	fi
+	if [[ $word == -* ]]; then
+		mapfile -t COMPREPLY < <(compgen -W "$names" -- "$word")
 		return
 	fi
 
 	case $command in
-	attach)
-		if [[ $word == -* ]]; then values="--background --uprobes $capture"; else values=$(_limpet_processes); fi
+	attach | doctor | stacks | pages) values=$(_limpet_processes) ;;
+	explain) values=$(_limpet_processes; _limpet_traces "$word") ;;
+	stop | status) values=$(_limpet_captures "$limpet") ;;
+	mark)
+		[[ $before =~ ^[0-9]+$ ]] || values=$(_limpet_captures "$limpet")
 		;;
 	run)
-		if [[ $word == -* ]]; then
-			values=$capture
-		else
-			mapfile -t COMPREPLY < <(compgen -c -- "$word")
-			return
-		fi
+		mapfile -t COMPREPLY < <(compgen -c -- "$word")
+		return
 		;;
-	stop)
-		if [[ $word == -* ]]; then
-			values='--all --quiet --debug --help'
-		else
-			values=$(_limpet_captures "${COMP_WORDS[0]}")
-		fi
-		;;
-	mark)
-		if [[ $word == -* ]]; then
-			values='--json --help'
-		elif ((COMP_CWORD == 2)) || [[ $before == --json ]]; then
-			values=$(_limpet_captures "${COMP_WORDS[0]}")
-		else
-			return
-		fi
-		;;
-	status)
-		if [[ $word == -* ]]; then
-			values='--json --help'
-		else
-			values=$(_limpet_captures "${COMP_WORDS[0]}")
-		fi
-		;;
-	doctor)
-		if [[ $word == -* ]]; then
-			values='--json --partial --memory --assume-seccomp-ok --alloc-functions --debug --help'
-		else
-			values=$(_limpet_processes)
-		fi
-		;;
-	explain)
-		if [[ $word != -* ]]; then
-			mapfile -t COMPREPLY < <(compgen -W "$(_limpet_processes)" -- "$word"
-				_limpet_traces "$word")
-			compopt -o filenames 2>/dev/null
-			return
-		fi
-		values='--census --objects --interval --json --help'
-		;;
-	stacks)
-		if [[ $word == -* ]]; then
-			values='--thread --json --debug --help'
-		else
-			values=$(_limpet_processes)
-		fi
-		;;
-	pages)
-		if [[ $word == -* ]]; then
-			values='--output --duration --quiet --no-seal --with-command-line --help'
-		else
-			values=$(_limpet_processes)
-		fi
-		;;
-	report)
-		if [[ $word != -* ]]; then
-			mapfile -t COMPREPLY < <(_limpet_traces "$word")
-			compopt -o filenames 2>/dev/null
-			return
-		fi
-		values='--view --function --json --format --sort --limit --from --to --born-between --include --exclude --suppressions
-			--full --help'
-		;;
-	top)
-		if [[ $word != -* ]]; then
-			mapfile -t COMPREPLY < <(compgen -W "$(_limpet_captures "${COMP_WORDS[0]}")" -- "$word"
-				_limpet_traces "$word")
-			compopt -o filenames 2>/dev/null
-			return
-		fi
-		values='--sort --include --exclude --suppressions --help'
-		;;
-	diff)
-		if [[ $word != -* ]]; then
-			mapfile -t COMPREPLY < <(_limpet_traces "$word")
-			compopt -o filenames 2>/dev/null
-			return
-		fi
-		values='--json --format --html --output --force --open --sort --limit --include --exclude --suppressions --full --help'
-		;;
-	export)
-		if [[ $word != -* ]]; then
-			mapfile -t COMPREPLY < <(_limpet_traces "$word")
-			compopt -o filenames 2>/dev/null
-			return
-		fi
-		values='--format --output --sort --from --to --born-between --include --exclude --suppressions --full --help'
-		;;
-	html)
-		if [[ $word != -* ]]; then
-			mapfile -t COMPREPLY < <(_limpet_traces "$word")
-			compopt -o filenames 2>/dev/null
-			return
-		fi
-		values='--output --force --open --from --to --born-between --include --exclude --suppressions --help'
-		;;
-	seal)
-		if [[ $word != -* ]]; then
-			mapfile -t COMPREPLY < <(_limpet_traces "$word")
-			compopt -o filenames 2>/dev/null
-			return
-		fi
-		values='--debug-dir --quiet --help'
-		;;
-	help) values=$commands ;;
+	top) values=$(_limpet_captures "$limpet"; _limpet_traces "$word") ;;
+	*) values=$(_limpet_traces "$word") ;;
 	esac
+	[[ $values != *[!0-9[:space:]]* ]] || compopt -o filenames 2>/dev/null
+	local IFS=$'\n'
 	mapfile -t COMPREPLY < <(compgen -W "$values" -- "$word")
 }
 

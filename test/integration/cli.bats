@@ -89,27 +89,67 @@ fits() {
 	[[ $(head -1 said) == "paged:Usage: limpet attach"* ]] || fail "$(<said)"
 }
 
+# options COMMAND: as its table has them, the long names.
+options() {
+	"$LIMPET" "$1" --complete | cut -d '|' -f 1
+}
+
 @test "every command is listed, described and completed" {
+	local command option page synopsis
 	[[ $(commands | sort | tr '\n' ' ') == "attach diff doctor explain export html mark pages report run seal stacks status stop top " ]]
 	# shellcheck source=cli/completions/limpet.bash
 	source "$root/cli/completions/limpet.bash"
 	for command in $(commands); do
-		[[ -f $root/man/limpet-$command.1 ]] || fail "no manual for $command"
-		COMP_WORDS=(limpet "$command") COMP_CWORD=1
+		COMP_WORDS=("$LIMPET" "$command") COMP_CWORD=1
 		_limpet
 		[[ " ${COMPREPLY[*]} " == *" $command "* ]] || fail "$command is not completed"
-		# Each long option of the help is completed and in a manual, and the other way round.
 		COMP_WORDS=("$LIMPET" "$command" --) COMP_CWORD=2
 		_limpet
-		options=$("$LIMPET" "$command" --help | grep -oE '(^|[ ,|[])--[a-z][a-z-]+' | grep -oE -- '--[a-z-]+' | sort -u)
-		[[ $(printf '%s\n' "${COMPREPLY[@]}" | sort -u) == "$options" ]] ||
-			fail "$command: help: $options, completion: ${COMPREPLY[*]}"
+		same "completion of $command" "$(printf '%s\n' "${COMPREPLY[@]}")" "$(options "$command")" || return 1
+		same "help of $command" "$("$LIMPET" "$command" --help | grep -oE '^ +(-., )?--[a-z-]+' | grep -oE -- '--[a-z-]+')" \
+			"$(options "$command")" || return 1
+	done
+	# The words of an option, and what follows one with a value.
+	COMP_WORDS=("$LIMPET" export --format "") COMP_CWORD=3
+	_limpet
+	[[ " ${COMPREPLY[*]} " == *" firefox "* ]] || fail "${COMPREPLY[*]}"
+	COMP_WORDS=("$LIMPET" run --duration 1s --sa) COMP_CWORD=4
+	_limpet
+	same "an option of run" "${COMPREPLY[*]}" --sample
+}
+
+# In the synopsis, except that of run, and in the list; and no other in either.
+@test "each manual has the options of its command" {
+	local command page part
+	for command in $(commands); do
 		page=$root/man/limpet-$command.1
-		[[ $command != run ]] || page=$root/man/limpet-attach.1
-		for option in $options; do
-			grep -qE "Fl -?${option#-}( |\$)" "$page" || fail "$option is not in $page"
+		[[ -f $page ]] || fail "no manual for $command" || return 1
+		[[ $command != run ]] || continue
+		for part in '/^\.Sh SYNOPSIS/,/^\.Sh DESCRIPTION/' '/^The options are as follows/,/^\.It Fl h , Fl -help/'; do
+			sed -n "${part}p" "$page" | { [[ $part == *SYN* ]] && cat || grep '^\.It Fl'; } |
+				grep -oE '(Fl|,) (-[a-z-]+|[a-z])( |$)' | sed -E 's/^(Fl|,) //; s/ $//' | sort -u >described
+			"$LIMPET" "$command" --complete | awk -F '|' -v synopsis="$([[ $part == *SYN* ]] && echo 1)" '
+				synopsis && $1 == "--help" { next }
+				synopsis { print substr($2 ? $2 : $1, 2); next }
+				{ print substr($1, 2); if ($2) print substr($2, 2) }' | sort -u >told
+			same "$command, $part" "$(<described)" "$(<told)" || return 1
 		done
 	done
+	for part in $("$LIMPET" export --complete | sed -n 's/^--format.*|//p') $("$LIMPET" report --complete | sed -n 's/^--view.*|//p'); do
+		[[ $part == sites ]] || grep -qE "^\.It Cm $part( |\$)" "$root"/man/limpet-{export,report}.1 || fail "$part is in no manual" || return 1
+	done
+}
+
+# What a user has to read before the one that helps is found. --help is not counted.
+@test "there are at most 33 names of options, 90 options of all commands, and 24 lines in each help" {
+	local command rows
+	for command in $(commands); do
+		rows=$("$LIMPET" "$command" --help | wc -l)
+		((rows <= 24)) || fail "limpet $command --help: $rows lines" || return 1
+		options "$command" | grep -vx -e --help | sed "s/\$/ $command/" >>pairs
+	done
+	(($(wc -l <pairs) <= 90)) || fail "$(wc -l <pairs) options: $(<pairs)"
+	(($(cut -d ' ' -f 1 pairs | sort -u | wc -l) <= 33)) || fail "$(cut -d ' ' -f 1 pairs | sort -u)"
 }
 
 @test "manuals are well formed" {

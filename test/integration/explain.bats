@@ -256,7 +256,7 @@ main_heap_as_walked() {
 	adds_up
 	agrees_with_malloc explained
 	says "$(account glibc-mmapped) | . >= 20 * 1048576 and . <= 21 * 1048576"
-	within 60 "$LIMPET" explain "$pid" --census --json >"$work/explain.json"
+	within 60 "$LIMPET" explain "$pid" --objects --json >"$work/explain.json"
 	says '.census | .whole and .exact and any(.sizes[]; .from_bytes == 1048576 and .blocks_low == 20)'
 	finish explained
 }
@@ -269,7 +269,7 @@ main_heap_as_walked() {
 	agrees_with_malloc explained
 	says "$(account glibc-mmapped) | . >= 21 * 1048576 and . <= 22 * 1048576"
 	says '.unknown_bytes < 1048576'
-	within 60 "$LIMPET" explain "$pid" --census --json >"$work/explain.json"
+	within 60 "$LIMPET" explain "$pid" --objects --json >"$work/explain.json"
 	says '.census | .whole and .exact and any(.sizes[]; .from_bytes == 1048576 and .blocks_low == 21)'
 	finish explained
 }
@@ -277,7 +277,7 @@ main_heap_as_walked() {
 @test "a heap in parts, whose ends are not those of pages" {
 	start explained "$TARGETS/explained"
 	tell explained "shared-break 50000" taken
-	within 60 "$LIMPET" explain "$pid" --census --json >"$work/explain.json"
+	within 60 "$LIMPET" explain "$pid" --objects --json >"$work/explain.json"
 	adds_up
 	agrees_with_malloc explained
 	says '.census | .whole and .exact'

@@ -161,7 +161,7 @@ highest_of() {
 	mapfile -t edges < <(edges_of bounded.html | jq 'if . > 0 then . + 0.00001 else . end')
 	"$LIMPET" report --json --from "${edges[2]}s" --to "${edges[4]}s" "$trace" >kept.json
 	# A comparison has no temporary allocations either, if one side was sampled.
-	"$LIMPET" diff --html "$traces/version-1/storm.trace" "$traces/version-1/sampled.trace" -o both.html
+	"$LIMPET" diff "$traces/version-1/storm.trace" "$traces/version-1/sampled.trace" -o both.html
 	driven sampled.html none.json --kept sampled -- overload.html none.json --kept sampled -- \
 		short.html none.json --kept one-step -- bounded.html kept.json --kept bounded -- both.html none.json --kept compared
 }
@@ -194,7 +194,7 @@ highest_of() {
 @test "sums of rates: the page and limpet diff round alike" {
 	local traces=$root/test/traces
 	local both=("$traces/version-3/addresses.trace" "$traces/version-1/rust.trace")
-	"$LIMPET" diff --html --sort allocations "${both[@]}" -o both.html
+	"$LIMPET" diff --sort allocations "${both[@]}" -o both.html
 	"$LIMPET" diff --json --sort allocations "${both[@]}" >diff.json
 	json_says '.per_second' <diff.json
 	driven both.html diff.json
@@ -204,7 +204,7 @@ highest_of() {
 @test "a growth that became smaller is no decrease: page and JSON" {
 	local trace=$root/test/verdicts/traces/xstrdup-attributes.limpet
 	local both=("$trace@2s-4s" "$trace@4s-11s")
-	"$LIMPET" diff --html --sort growth "${both[@]}" -o both.html
+	"$LIMPET" diff --sort growth "${both[@]}" -o both.html
 	"$LIMPET" diff --json --sort growth "${both[@]}" >diff.json
 	json_says '.change < 0 and ([.sites[].new_value] | add) > 0' <diff.json
 	json_says 'any(.sites[]; .state == "slower") and all(.sites[]; .state != "shrank")' <diff.json

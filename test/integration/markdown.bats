@@ -52,5 +52,5 @@ shown() {
 	local trace=$root/test/traces/version-1/storm.trace
 	refused 2 "no format 'json'" "$LIMPET" report "$trace" --format json
 	refused 2 "did you mean 'markdown'" "$LIMPET" report "$trace" --format markdwon
-	refused 2 "--html and --format markdown cannot be used together" "$LIMPET" diff "$trace" "$trace" --html --format markdown
+	refused 2 "-o and --format markdown cannot be used together" "$LIMPET" diff "$trace" "$trace" -o x --format markdown
 }

@@ -292,7 +292,7 @@ is_stopped() { [[ $(sed -n 's/^State:\t\(.\).*/\1/p' "/proc/$1/status") == T ]];
 	"$root/test/html/figures" page.html | grep -q touch_red
 	within 60 "$LIMPET" diff "$trace" "$trace" >diff.text
 	grep -q '^stacks  *a page counts for the stack that touched it first' diff.text
-	within 60 "$LIMPET" diff "$trace" "$trace" --html -o diff.html
+	within 60 "$LIMPET" diff "$trace" "$trace" -o diff.html
 	"$root/test/html/figures" diff.html | json_says '.of_pages'
 	within 60 "$LIMPET" export "$trace" --format folded -o folded
 	grep -q 'touch_red;touch [0-9]\|touch_red [0-9]' folded
