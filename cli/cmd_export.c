@@ -21,7 +21,7 @@ static const char help_end[] = "Exit status: 0 done, 1 failed, 2 usage. More: ma
 
 struct export_options {
 	const char *file, *output;
-	int format; /* -1: none */
+	const struct limpet_export_format *format; /* NULL: none was given */
 	bool full, sorted;
 	enum limpet_report_sort sort;
 	struct limpet_cli_view cut;
@@ -49,12 +49,13 @@ static const struct limpet_option option_list[] = {
 static int take_option(int option, void *context)
 {
 	struct export_options *o = context;
+	int at;
 
 	switch (option) {
 	case 'f':
-		o->format =
-			limpet_cli_parse_word("export", "no format", optarg, limpet_export_words);
-		return o->format < 0 ? LIMPET_EXIT_USAGE : LIMPET_EXIT_OK;
+		at = limpet_cli_parse_word("export", "no format", optarg, limpet_export_words);
+		o->format = at < 0 ? NULL : limpet_export_format((size_t)at);
+		return at < 0 ? LIMPET_EXIT_USAGE : LIMPET_EXIT_OK;
 	case 'o':
 		o->output = optarg;
 		return LIMPET_EXIT_OK;
@@ -83,20 +84,18 @@ static int take_operands(int count, char **operands, void *context)
 
 	if (status != LIMPET_EXIT_OK)
 		return status;
-	if (o->format < 0)
+	if (!o->format)
 		return fail_formatless();
 	status = limpet_cli_view_times("export", &o->cut, o->file);
 	if (status != LIMPET_EXIT_OK)
 		return status;
-	if (o->format == LIMPET_EXPORT_CSV && to_stdout)
-		return limpet_ui_usage("export", "csv consists of three tables: -o OUT.csv");
-	if (to_stdout && isatty(STDOUT_FILENO) && o->format == LIMPET_EXPORT_PPROF)
-		return limpet_ui_usage(
-			"export",
-			"pprof's format is binary and not written to a terminal: -o OUT.pb.gz");
-	if (to_stdout && isatty(STDOUT_FILENO) && o->format == LIMPET_EXPORT_PERFETTO)
-		return limpet_ui_usage("export", "Perfetto's format is binary and not written to a "
-						 "terminal: -o OUT.pftrace");
+	if (o->format->tables && to_stdout)
+		return limpet_ui_usage("export", "%s consists of several tables: -o OUT.%s",
+				       o->format->name, o->format->name);
+	if (to_stdout && isatty(STDOUT_FILENO) && o->format->binary)
+		return limpet_ui_usage("export",
+				       "%s is binary and not written to a terminal: -o OUT%s",
+				       o->format->name, o->format->binary);
 	return LIMPET_EXIT_OK;
 }
 
@@ -119,8 +118,7 @@ static int write_one(struct limpet_analysis *analysis, const struct export_optio
 
 	if (result < 0)
 		return result;
-	result = limpet_export(analysis, (enum limpet_export_format)o->format, table, sink.file,
-			       err);
+	result = limpet_export(analysis, o->format, table, sink.file, err);
 	closed = limpet_export_sink_close(&sink, result >= 0, &closing);
 	if (result >= 0 && closed < 0) {
 		*err = closing;
@@ -149,10 +147,10 @@ static int write_tables(struct limpet_analysis *analysis, const struct export_op
 {
 	int result = 0;
 
-	if (o->format != LIMPET_EXPORT_CSV)
+	if (!o->format->tables)
 		return write_one(analysis, o, o->output, 0, err);
-	for (unsigned i = 0; limpet_export_tables[i] && result >= 0; i++) {
-		LIMPET_FREE char *path = table_path(o->output, limpet_export_tables[i]);
+	for (unsigned i = 0; o->format->tables[i] && result >= 0; i++) {
+		LIMPET_FREE char *path = table_path(o->output, o->format->tables[i]);
 
 		result = path ? write_one(analysis, o, path, i, err)
 			      : limpet_err_set(err, -ENOMEM, "out of memory");
@@ -171,9 +169,9 @@ static int export_file(const struct export_options *o, int *ret_status, struct l
 		.sorted = o->sorted,
 		.sort = o->sort,
 		.full = o->full,
-		.replay = o->format == LIMPET_EXPORT_MASSIF,
-		.series = o->format == LIMPET_EXPORT_PERFETTO || o->format == LIMPET_EXPORT_FIREFOX,
-		.moments = o->format == LIMPET_EXPORT_MASSIF ? LIMPET_EXPORT_MOMENTS : 0,
+		.replay = o->format->needs & LIMPET_EXPORT_REPLAY,
+		.series = o->format->needs & LIMPET_EXPORT_HISTORY,
+		.moments = o->format->needs & LIMPET_EXPORT_REPLAY ? LIMPET_EXPORT_MOMENTS : 0,
 		.progress = limpet_cli_show_progress,
 		.look_up = limpet_cli_look_up_names,
 	};
@@ -191,7 +189,8 @@ static int export_file(const struct export_options *o, int *ret_status, struct l
 	}
 	if (limpet_model_lacks_events(analysis.model))
 		limpet_ui_warn("the trace is not complete: limpet report says what is missing");
-	if (analysis.narrowed || (o->format == LIMPET_EXPORT_CSV && analysis.model->given_up_ns))
+	if (analysis.narrowed ||
+	    ((o->format->needs & LIMPET_EXPORT_EVENTS) && analysis.model->given_up_ns))
 		limpet_ui_warn("it begins %s after the capture did: only sums are kept from before",
 			       limpet_units_format_duration(text, analysis.model->given_up_ns));
 	/* Some formats produce an empty file then. */
@@ -205,7 +204,7 @@ static int export_file(const struct export_options *o, int *ret_status, struct l
 
 int limpet_cmd_export(int argc, char **argv)
 {
-	struct export_options options = {.format = -1, .output = "-"};
+	struct export_options options = {.output = "-"};
 	struct limpet_err err = {0};
 	int result = 0, status;
 

@@ -428,7 +428,7 @@ in_firefox='$sum == {retained: $t.live_bytes, allocated: $t.allocated_bytes, fre
 	[[ ${stderr_lines[1]} == *" folded, "*" or firefox; limpet export --help" ]]
 	refused 2 "did you mean 'pprof'" "$LIMPET" export "$trace" --format pproof
 	[[ ${stderr_lines[1]} == *" folded, "*" or firefox; limpet export --help" ]]
-	refused 2 "three tables" "$LIMPET" export "$trace" --format csv
+	refused 2 "several tables" "$LIMPET" export "$trace" --format csv
 	failed_bare "cannot write" "$LIMPET" export "$traces/cpp.trace" --format folded -o /nowhere/out
 	refused 1 "the whole capture" "$LIMPET" export "$traces/cpp.trace" --format heaptrack --from 10ms
 	refused 1 "the whole capture" "$LIMPET" export "$traces/cpp.trace" --format perfetto --from 10ms

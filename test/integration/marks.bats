@@ -157,7 +157,7 @@ born() {
 	refused 2 "invalid window '@top-1, steady-load': it ends before it begins" "$LIMPET" diff "$trace@top-1, steady-load" "$trace"
 	refused 2 "'10h,' is beyond the end" "$LIMPET" report "$trace" --born-between 10h,
 	refused 2 "pages cannot be filtered by when" "$LIMPET" report "$trace" --view pages --born-between load,
-	refused 1 "heaptrack and csv always contain all blocks" "$LIMPET" export "$trace" --format csv -o born.csv --born-between load,
+	refused 1 "csv always contains all blocks" "$LIMPET" export "$trace" --format csv -o born.csv --born-between load,
 	refused 1 "cannot be filtered by when blocks were allocated" \
 		"$LIMPET" report "$root/test/traces/version-1/sampled.trace" --born-between 1s,
 	[[ ${stderr_lines[1]} == "hint: --from and --to show"* ]]
