@@ -378,13 +378,8 @@ int limpet_view_json_print(struct limpet_analysis *analysis,
 			   const struct limpet_view_options *options, FILE *file,
 			   struct limpet_err *err)
 {
-	static void (*const prints[LIMPET_VIEW_COUNT])(struct context *) = {
-		[LIMPET_VIEW_BOTTOM_UP] = print_tree,      [LIMPET_VIEW_TOP_DOWN] = print_tree,
-		[LIMPET_VIEW_FUNCTIONS] = print_functions, [LIMPET_VIEW_THREADS] = print_threads,
-		[LIMPET_VIEW_MODULES] = print_modules,     [LIMPET_VIEW_SIZES] = print_lives,
-		[LIMPET_VIEW_LIFETIMES] = print_lives,     [LIMPET_VIEW_TIMELINE] = print_timeline,
-		[LIMPET_VIEW_PAGES] = print_pages,
-	};
+#define PRINT(kind, word, text, json, replay) json,
+	static void (*const prints[])(struct context *) = {LIMPET_VIEWS(PRINT)};
 	struct context context = {
 		.analysis = analysis, .options = options, .printer = {.file = file}};
 	struct limpet_view_calls *calls = NULL;
