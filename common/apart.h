@@ -62,7 +62,4 @@ int limpet_apart_receive(const struct limpet_apart_process *process, void *ret,
  * process ended without a result. */
 int limpet_apart(const struct limpet_apart *apart) LIMPET_MUST_CHECK;
 
-/* Closes the descriptors from `first` to `last`, for a process that goes on without limpet. */
-void limpet_apart_close(int first, int last);
-
 #endif

@@ -919,7 +919,7 @@ grew() {
 	run -2 --separate-stderr "$LIMPET" explain 1 2
 	run -1 --separate-stderr "$LIMPET" explain "$work/none.limpet"
 	[[ $stderr == "limpet: cannot read '$work/none.limpet'"* ]]
-	run -2 --separate-stderr "$LIMPET" explain -p 1 file.limpet
+	run -2 --separate-stderr "$LIMPET" explain 1 file.limpet
 	start explained "$TARGETS/explained"
 	tell explained "stacks 1" taken
 	local tids=("/proc/$pid/task/"*)
