@@ -17,8 +17,10 @@ static int take_collector_memory(const char *value, struct limpet_capture_config
 	uint64_t bytes;
 
 	if (limpet_units_parse_bytes(value, &bytes) < 0 || !bytes)
-		return limpet_ui_usage(NULL, "invalid value '%s' of LIMPET_COLLECTOR_MEMORY: "
-					     "a size", value);
+		return limpet_ui_usage(NULL,
+				       "invalid value '%s' of LIMPET_COLLECTOR_MEMORY: "
+				       "a size",
+				       value);
 	config->collector_memory_bytes = bytes;
 	return LIMPET_EXIT_OK;
 }

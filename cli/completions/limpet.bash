@@ -35,12 +35,12 @@ _limpet_options()
 
 _limpet()
 {
-	local limpet=${COMP_WORDS[0]} word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
+	local program=${COMP_WORDS[0]} word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
 	local command=${COMP_WORDS[1]} names value values i
 
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)) || [[ $command == help ]]; then
-		values=$("$limpet" --help 2>/dev/null | sed -n 's/^  \([a-z]*\) .*/\1/p' | grep -vx limpet)
+		values=$("$program" --help 2>/dev/null | sed -n 's/^  \([a-z]*\) .*/\1/p' | grep -vx limpet)
 		((COMP_CWORD > 1)) || values+=' help --help --version'
 		mapfile -t COMPREPLY < <(compgen -W "$values" -- "$word")
 		return
@@ -52,7 +52,7 @@ _limpet()
 			case ${COMP_WORDS[i]} in
 			--) ((i++)); break ;;
 			-*)
-				_limpet_options "$limpet" run "${COMP_WORDS[i]}"
+				_limpet_options "$program" run "${COMP_WORDS[i]}"
 				[[ ! $value ]] || ((i++))
 				;;
 			*) break ;;
@@ -68,7 +68,7 @@ _limpet()
 		fi
 	fi
 
-	_limpet_options "$limpet" "$command" "$before"
+	_limpet_options "$program" "$command" "$before"
 	if [[ $value ]]; then
 		case $value in
 		FILE | DIR | OUT)
@@ -89,15 +89,15 @@ _limpet()
 	case $command in
 	attach | doctor | stacks | pages) values=$(_limpet_processes) ;;
 	explain) values=$(_limpet_processes; _limpet_traces "$word") ;;
-	stop | status) values=$(_limpet_captures "$limpet") ;;
+	stop | status) values=$(_limpet_captures "$program") ;;
 	mark)
-		[[ $before =~ ^[0-9]+$ ]] || values=$(_limpet_captures "$limpet")
+		[[ $before =~ ^[0-9]+$ ]] || values=$(_limpet_captures "$program")
 		;;
 	run)
 		mapfile -t COMPREPLY < <(compgen -c -- "$word")
 		return
 		;;
-	top) values=$(_limpet_captures "$limpet"; _limpet_traces "$word") ;;
+	top) values=$(_limpet_captures "$program"; _limpet_traces "$word") ;;
 	*) values=$(_limpet_traces "$word") ;;
 	esac
 	[[ $values != *[!0-9[:space:]]* ]] || compopt -o filenames 2>/dev/null
