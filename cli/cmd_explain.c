@@ -126,7 +126,7 @@ static int show_text(const struct explain_options *options, const struct limpet_
 						    : "counting objects...");
 		error = count_objects(options, target, counts, &err);
 		limpet_ui_busy(NULL);
-		if (!error && (counts->objects.has_heap || options->interval_ns))
+		if (!error)
 			limpet_objects_print_text(&counts->both);
 	}
 	return error < 0 ? limpet_ui_fail(&err, LIMPET_EXIT_FAILED)
