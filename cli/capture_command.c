@@ -162,7 +162,7 @@ static void warn_about_stacks(const struct limpet_capture_result *result)
 	limpet_ui_warn("there was no room for the unwind table of %s%s: stacks are cut short where "
 		       "they pass through it",
 		       tables->first, others);
-	limpet_ui_hint("a larger --agent-memory makes room");
+	limpet_ui_hint("a larger --memory makes room");
 }
 
 /* `trace`: NULL if it is gone. */

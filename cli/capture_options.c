@@ -2,11 +2,12 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/command_line.h"
+#include "cli/settings.h"
 #include "cli/ui.h"
 #include "common/sample.h"
 #include "common/units.h"
@@ -16,89 +17,65 @@
 /* More than any machine has: keeps later sums of sizes from overflowing. */
 #define MEMORY_MAX_BYTES (UINT64_C(1) << 46)
 
-#define COMMON_HELP                                                                          \
-	LIMPET_CAPTURE_HELP                                                                  \
-	"      --sample BYTES      record one allocation per BYTES, estimate the rest\n"     \
-	"      --max-size SIZE     of the trace: the newest events stay, and sums of all\n"  \
-	"      --compact           only sums per minute\n"                                   \
-	"      --addresses         also the addresses of all blocks\n"                       \
-	"      --follow-fork       children, too, each into its own trace\n"                 \
-	"      --alloc-functions FILE    the program's own allocators\n"                     \
-	"      --load WAY          how to load the agent: dlopen or map\n"                   \
-	"      --no-seal           append no symbols\n"                                      \
-	"      --with-command-line       store the program's arguments, too\n"               \
-	"      --attach-timeout DUR      give up after this long; default: 10s\n"            \
-	"      --agent-memory BYTES      limit inside the process; default: 64MiB\n"         \
-	"      --collector-memory BYTES  limit outside of it; default: 512MiB\n"             \
-	"      --on-overload WHAT        at overload: drop events (default), sample, or\n"   \
-	"                                wait (stalls the program; for tests, batch jobs)\n" \
-	"      --partial           accept an allocator that is out of reach\n"               \
-	"      --assume-seccomp-ok       accept a filter that cannot be read\n"              \
-	"      --debug             each step in the process, on standard error\n"            \
-	"  -h, --help              this text\n"                                              \
-	"\n"
-
-static const char attach_help[] =
+static const char attach_usage[] =
 	"Usage: limpet attach [OPTIONS] PID\n"
-	"Watches the heap of a running process until Ctrl-C, `limpet stop` or its end.\n"
-	"\n"
-	"  -p, --pid PID           the process, instead of the operand\n"
-	"      --background        go on in the background\n"
-	"      --uprobes           watch calls to find an allocator (see the manual)\n" COMMON_HELP
+	"Watches the heap of a running process until Ctrl-C, `limpet stop` or its end.\n";
+static const char attach_end[] =
 	"Exit status: 0 done, 1 failed, 2 usage, 3 refused, 4 captured with losses,\n"
 	"5 captured but the agent stays dormant. More: man limpet-attach\n";
-
-static const char run_help[] =
+static const char run_usage[] =
 	"Usage: limpet run [OPTIONS] [--] COMMAND [ARGUMENT...]\n"
 	"Runs a command and captures its heap from the entry point on. Input, output,\n"
-	"signals and exit status are the command's.\n"
-	"\n" COMMON_HELP
+	"signals and exit status are the command's.\n";
+static const char run_end[] =
 	"Exit status: the command's, 128+N for signal N; 2 usage, 125 limpet failed,\n"
 	"126 not executable, 127 not found. More: man limpet-run\n";
 
 enum {
-	OPT_SAMPLE = 256,
-	OPT_ALLOC_FUNCTIONS,
+	OPT_SAMPLE = LIMPET_CAPTURE_OPT_OWN,
 	OPT_MAX_SIZE,
-	OPT_AGENT_MEMORY,
-	OPT_COLLECTOR_MEMORY,
+	OPT_MEMORY,
 	OPT_ON_OVERLOAD,
-	OPT_LOAD,
 	OPT_ATTACH_TIMEOUT,
 	OPT_LIFELINE
 };
 
-/* Of run and attach. */
-#define CAPTURE_OPTIONS                                                                         \
-	{"output", required_argument, NULL, 'o'}, {"duration", required_argument, NULL, 'd'},   \
-		{"quiet", no_argument, NULL, 'q'}, {"help", no_argument, NULL, 'h'},            \
-		{"debug", no_argument, NULL, LIMPET_LINE_DEBUG},                                \
-		{"sample", required_argument, NULL, OPT_SAMPLE},                                \
-		{"alloc-functions", required_argument, NULL, OPT_ALLOC_FUNCTIONS},              \
-		{"max-size", required_argument, NULL, OPT_MAX_SIZE},                            \
-		LIMPET_LINE_FLAG("compact", struct limpet_capture_options, config.compact),     \
-		LIMPET_LINE_FLAG("addresses", struct limpet_capture_options, config.addresses), \
-		{"agent-memory", required_argument, NULL, OPT_AGENT_MEMORY},                    \
-		{"collector-memory", required_argument, NULL, OPT_COLLECTOR_MEMORY},            \
-		{"on-overload", required_argument, NULL, OPT_ON_OVERLOAD},                      \
-		{"load", required_argument, NULL, OPT_LOAD},                                    \
-		{"attach-timeout", required_argument, NULL, OPT_ATTACH_TIMEOUT},                \
-		LIMPET_LINE_FLAG("no-seal", struct limpet_capture_options, no_seal),            \
-		LIMPET_LINE_FLAG("partial", struct limpet_capture_options, config.partial),     \
-		LIMPET_LINE_FLAG("with-command-line", struct limpet_capture_options,            \
-				 config.with_command_line),                                     \
-		LIMPET_LINE_FLAG("assume-seccomp-ok", struct limpet_capture_options,            \
-				 config.assume_seccomp_ok),                                     \
-		LIMPET_LINE_FLAG("follow-fork", struct limpet_capture_options, follow_fork)
+static const char *const overload_words[] = {
+	[LIMPET_OVERLOAD_DROP] = "drop",
+	[LIMPET_OVERLOAD_WAIT] = "wait",
+	[LIMPET_OVERLOAD_SAMPLE] = "sample",
+	NULL,
+};
 
-static const struct option run_options[] = {CAPTURE_OPTIONS, {0}};
-static const struct option attach_options[] = {
-	CAPTURE_OPTIONS,
-	/* --lifeline is for a limpet that is started by another one, and not documented. */
-	LIMPET_LINE_FLAG("background", struct limpet_capture_options, background),
-	LIMPET_LINE_FLAG("uprobes", struct limpet_capture_options, uprobes),
-	{"lifeline", required_argument, NULL, OPT_LIFELINE},
-	{"pid", required_argument, NULL, 'p'},
+#define FLAG(name, member, help) LIMPET_LINE_FLAG(name, struct limpet_capture_options, member, help)
+/* Of run and attach. */
+#define OPTIONS_OF_BOTH                                                                              \
+	LIMPET_CAPTURE_OPTIONS,                                                                      \
+		{"sample",   0,   "BYTES", "one allocation per BYTES, the rest estimated",           \
+		 OPT_SAMPLE, NULL},                                                                  \
+		{"max-size",   0,   "SIZE", "of the trace: the newest events, and all sums",         \
+		 OPT_MAX_SIZE, NULL},                                                                \
+		FLAG("compact", config.compact, "only sums per minute"),                             \
+		FLAG("follow-fork", follow_fork, "children, too, each into its own trace"),          \
+		LIMPET_CAPTURE_FUNCTIONS_OPTION("an allocator's functions, or: search"),             \
+		{"memory", 0, "BYTES", "limit in the process; default: 64MiB", OPT_MEMORY, NULL},    \
+		{"on-overload", 0, "WHAT", "drop events (default), sample or wait", OPT_ON_OVERLOAD, \
+		 overload_words},                                                                    \
+		{"attach-timeout",   0,   "TIME", "give up after this long; default: 10s",           \
+		 OPT_ATTACH_TIMEOUT, NULL},                                                          \
+		FLAG("partial", config.partial, "accept an allocator out of reach"),                 \
+		FLAG("assume-seccomp-ok", config.assume_seccomp_ok,                                  \
+		     "accept a filter that cannot be read"),                                         \
+		FLAG("with-command-line", config.with_command_line,                                  \
+		     LIMPET_CAPTURE_COMMAND_LINE_HELP),                                              \
+		FLAG("no-seal", no_seal, LIMPET_CAPTURE_NO_SEAL_HELP), LIMPET_LINE_DEBUG
+
+static const struct limpet_option run_options[] = {OPTIONS_OF_BOTH, {0}};
+static const struct limpet_option attach_options[] = {
+	OPTIONS_OF_BOTH,
+	FLAG("background", background, "go on in the background"),
+	/* For a limpet that another one starts. */
+	{"lifeline", 0, "NUMBERS", NULL, OPT_LIFELINE, NULL},
 	{0},
 };
 
@@ -157,11 +134,6 @@ static int parse_memory(const char *option, const char *text, uint64_t min_bytes
 	return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
 }
 
-int limpet_capture_parse_agent_memory(const char *text, uint64_t *ret)
-{
-	return parse_memory("--agent-memory", text, MEMORY_MIN_BYTES, ret);
-}
-
 static int parse_sample(const char *text, uint64_t *ret)
 {
 	uint64_t bytes;
@@ -181,47 +153,18 @@ static int parse_sample(const char *text, uint64_t *ret)
 	return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
 }
 
-static const char *const overload_words[] = {
-	[LIMPET_OVERLOAD_DROP] = "drop",
-	[LIMPET_OVERLOAD_WAIT] = "wait",
-	[LIMPET_OVERLOAD_SAMPLE] = "sample",
-};
-/* LIMPET_METHOD_ANY has no name. */
-static const char *const load_words[] = {
-	[LIMPET_METHOD_DLOPEN] = "dlopen",
-	[LIMPET_METHOD_OUTSIDE] = "map",
-};
-
-static bool find_word(const char *const *words, size_t count, const char *text, size_t *ret)
-{
-	for (size_t i = 0; i < count; i++)
-		if (words[i] && !strcmp(words[i], text)) {
-			*ret = i;
-			return true;
-		}
-	return false;
-}
-
 static int parse_overload(const char *text, struct limpet_capture_config *ret)
 {
-	size_t found;
+	size_t found = 0;
 
-	if (!find_word(overload_words, LIMPET_COUNT_OF(overload_words), text, &found))
+	while (overload_words[found] && strcmp(overload_words[found], text) != 0)
+		found++;
+	if (!overload_words[found])
 		return limpet_ui_usage(
 			NULL, "invalid value '%s' for --on-overload: drop, wait or sample", text);
 	ret->on_overload = (enum limpet_overload)found;
 	ret->sampling.overload_bytes =
 		found == LIMPET_OVERLOAD_SAMPLE ? LIMPET_SAMPLE_OVERLOAD_BYTES : 0;
-	return LIMPET_EXIT_OK;
-}
-
-int limpet_capture_parse_load(const char *text, enum limpet_method *ret)
-{
-	size_t found;
-
-	if (!find_word(load_words, LIMPET_COUNT_OF(load_words), text, &found))
-		return limpet_ui_usage(NULL, "invalid value '%s' for --load: dlopen or map", text);
-	*ret = (enum limpet_method)found;
 	return LIMPET_EXIT_OK;
 }
 
@@ -253,29 +196,26 @@ static int take_option(int option, void *context)
 	struct limpet_capture_options *o = context;
 
 	switch (option) {
-	case 'p':
-		return limpet_line_parse_pid(optarg, &o->pid);
 	case 'o':
 		return limpet_capture_parse_output(optarg, &o->config.output);
 	case 'd':
 		return limpet_capture_parse_duration("--duration", optarg, &o->config.duration_ns);
 	case OPT_SAMPLE:
 		return parse_sample(optarg, &o->config.sampling.bytes);
-	case OPT_ALLOC_FUNCTIONS:
+	case LIMPET_CAPTURE_OPT_FUNCTIONS:
+		o->search |= !strcmp(optarg, LIMPET_CAPTURE_SEARCH);
+		if (!strcmp(optarg, LIMPET_CAPTURE_SEARCH))
+			return LIMPET_EXIT_OK;
 		o->alloc_functions = optarg;
 		return limpet_capture_parse_alloc_functions(optarg, &o->config.entry_list);
 	case OPT_MAX_SIZE:
 		return parse_memory("--max-size", optarg, LIMPET_CAPTURE_MAX_SIZE_MIN_BYTES,
 				    &o->config.max_bytes);
-	case OPT_AGENT_MEMORY:
-		return limpet_capture_parse_agent_memory(optarg, &o->config.agent_memory_bytes);
-	case OPT_COLLECTOR_MEMORY:
-		return parse_memory("--collector-memory", optarg, MEMORY_MIN_BYTES,
-				    &o->config.collector_memory_bytes);
+	case OPT_MEMORY:
+		return parse_memory("--memory", optarg, MEMORY_MIN_BYTES,
+				    &o->config.agent_memory_bytes);
 	case OPT_ON_OVERLOAD:
 		return parse_overload(optarg, &o->config);
-	case OPT_LOAD:
-		return limpet_capture_parse_load(optarg, &o->config.load);
 	case OPT_ATTACH_TIMEOUT:
 		return limpet_capture_parse_duration("--attach-timeout", optarg,
 						     &o->config.attach_timeout_ns);
@@ -294,8 +234,6 @@ static int check_together(const struct limpet_capture_options *o)
 	if ((o->config.compact || o->config.max_bytes) &&
 	    o->config.on_overload == LIMPET_OVERLOAD_SAMPLE)
 		other = "--on-overload sample";
-	else if (o->config.compact && o->config.addresses)
-		other = "--addresses";
 	else if ((o->config.compact || o->config.max_bytes) && o->config.sampling.bytes)
 		other = "--sample";
 	else if (o->config.compact && o->config.max_bytes)
@@ -317,10 +255,6 @@ static int take_pid(int count, char **operands, void *context)
 	struct limpet_capture_options *o = context;
 	struct limpet_err err;
 
-	if (count && o->pid)
-		return limpet_ui_usage("attach",
-				       "only one PID is accepted: both --pid and '%s' given",
-				       operands[0]);
 	if (count && limpet_line_parse_pid(operands[0], &o->pid) != LIMPET_EXIT_OK)
 		return LIMPET_EXIT_USAGE;
 	if (count > 1)
@@ -342,6 +276,9 @@ static int take_command(int count, char **operands, void *context)
 
 	if (!count)
 		return limpet_ui_usage("run", "run: missing COMMAND");
+	if (o->search)
+		return limpet_ui_usage("run", "--alloc-functions search is for `limpet attach`: "
+					      "it watches a program that runs");
 	o->command = operands;
 	return check_together(o);
 }
@@ -352,20 +289,25 @@ bool limpet_capture_options_parse(enum limpet_capture_command command, int argc,
 	bool attach = command == LIMPET_CAPTURE_ATTACH;
 	struct limpet_capture_options o = {
 		.config.agent_memory_bytes = LIMPET_CAPTURE_AGENT_MEMORY_BYTES,
-		.config.collector_memory_bytes = LIMPET_CAPTURE_COLLECTOR_MEMORY_BYTES,
 		.config.attach_timeout_ns = LIMPET_CAPTURE_ATTACH_TIMEOUT_NS,
 	};
 	const struct limpet_line line = {
 		.name = attach ? "attach" : "run",
-		.help = attach ? attach_help : run_help,
-		/* The command's own options are not limpet's: run stops at the first operand. */
-		.short_options = attach ? ":p:o:d:qh" : "+:o:d:qh",
-		.long_options = attach ? attach_options : run_options,
+		.usage = attach ? attach_usage : run_usage,
+		.end = attach ? attach_end : run_end,
+		/* The command's own options are not limpet's. */
+		.ends_at_operand = !attach,
+		.options = attach ? attach_options : run_options,
 		.take_option = take_option,
 		.take_operands = attach ? take_pid : take_command,
 	};
 
 	if (!limpet_line_parse(&line, argc, argv, &o, ret_status))
+		return false;
+	o.config.collector_memory_bytes =
+		o.config.agent_memory_bytes * LIMPET_CAPTURE_COLLECTOR_SHARE;
+	*ret_status = limpet_settings_take(&o.config);
+	if (*ret_status != LIMPET_EXIT_OK)
 		return false;
 	o.forked.pid = o.pid;
 	o.config.forked = o.forked.start_ticks != 0;
@@ -409,10 +351,10 @@ static void add_flags(struct limpet_capture_words *words, const struct limpet_ca
 		LIMPET_LINE_FIRST_FLAG + (int)offsetof(struct limpet_capture_options, background);
 	char text[32];
 
-	for (const struct option *option = attach_options; option->name; option++) {
+	for (const struct limpet_option *option = attach_options; option->name; option++) {
 		snprintf(text, sizeof(text), "--%s", option->name);
-		if (option->val >= LIMPET_LINE_FIRST_FLAG && option->val != background &&
-		    ((const bool *)o)[option->val - LIMPET_LINE_FIRST_FLAG])
+		if (option->id >= LIMPET_LINE_FIRST_FLAG && option->id != background &&
+		    ((const bool *)o)[option->id - LIMPET_LINE_FIRST_FLAG])
 			add_word(words, text);
 	}
 }
@@ -421,7 +363,7 @@ void limpet_capture_options_write(const struct limpet_capture_options *o,
 				  const struct limpet_fork *fork, const char *trace,
 				  struct limpet_capture_words *ret)
 {
-	char lifeline[80];
+	char lifeline[80], pid[16];
 
 	memset(ret, 0, sizeof(*ret));
 	snprintf(lifeline, sizeof(lifeline), "%" PRIu64 ",%" PRIx64 ",%" PRIu64, fork->start_ticks,
@@ -429,18 +371,17 @@ void limpet_capture_options_write(const struct limpet_capture_options *o,
 	add_word(ret, "limpet");
 	add_word(ret, "attach");
 	add_word(ret, "--quiet");
-	add_number(ret, "--pid", (uint64_t)fork->pid, "");
 	add_option(ret, "--lifeline", lifeline);
 	add_option(ret, "--output", trace);
 	add_number(ret, "--sample", o->config.sampling.bytes, "");
 	add_number(ret, "--max-size", o->config.max_bytes, "");
-	add_number(ret, "--agent-memory", o->config.agent_memory_bytes, "");
-	add_number(ret, "--collector-memory", o->config.collector_memory_bytes, "");
+	add_number(ret, "--memory", o->config.agent_memory_bytes, "");
 	add_number(ret, "--attach-timeout", (o->config.attach_timeout_ns + 999999) / 1000000, "ms");
 	add_option(ret, "--on-overload", overload_words[o->config.on_overload]);
 	add_option(ret, "--alloc-functions", o->alloc_functions);
-	add_option(ret, "--load", load_words[o->config.load]);
 	add_flags(ret, o);
+	snprintf(pid, sizeof(pid), "%d", fork->pid);
+	add_word(ret, pid);
 }
 
 void limpet_capture_words_done(struct limpet_capture_words *words)

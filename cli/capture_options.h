@@ -6,21 +6,33 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "cli/command_line.h"
 #include "injector/preflight/capture_config.h"
 #include "injector/session/forks.h"
 
 /* Defaults; the help texts and manuals name these. */
 #define LIMPET_CAPTURE_AGENT_MEMORY_BYTES (UINT64_C(64) << 20)
-#define LIMPET_CAPTURE_COLLECTOR_MEMORY_BYTES (UINT64_C(512) << 20)
+/* Of limpet's own memory to the agent's. */
+#define LIMPET_CAPTURE_COLLECTOR_SHARE 8
 /* The minimum of --max-size: an eighth of it is given up at a time. */
 #define LIMPET_CAPTURE_MAX_SIZE_MIN_BYTES (UINT64_C(8) << 20)
 #define LIMPET_CAPTURE_ATTACH_TIMEOUT_NS (UINT64_C(10) * 1000000000)
 
-/* Of the help texts, also that of `limpet pages`. */
-#define LIMPET_CAPTURE_HELP                                                                 \
-	"  -o, --output FILE       the trace; default: COMM.PID.limpet in this directory\n" \
-	"  -d, --duration DUR      end after 90s, 10m, 1h30m...; default: no limit\n"       \
-	"  -q, --quiet             no live line and no notes\n"
+/* Of --alloc-functions, in place of a file. */
+#define LIMPET_CAPTURE_SEARCH "search"
+
+/* Options that other commands share. */
+enum { LIMPET_CAPTURE_OPT_FUNCTIONS = 256, LIMPET_CAPTURE_OPT_OWN };
+#define LIMPET_CAPTURE_OPTIONS                                                        \
+	{"output", 'o', "FILE", "the trace; default: COMM.PID.limpet", 'o', NULL},    \
+		{"duration", 'd', "TIME", "end after 90s, 10m, 1h30m...", 'd', NULL}, \
+		LIMPET_LINE_QUIET("no live line and no notes")
+#define LIMPET_CAPTURE_FUNCTIONS_OPTION(help)                                          \
+	{                                                                              \
+		"alloc-functions", 0, "FILE", help, LIMPET_CAPTURE_OPT_FUNCTIONS, NULL \
+	}
+#define LIMPET_CAPTURE_COMMAND_LINE_HELP "store the program's arguments, too"
+#define LIMPET_CAPTURE_NO_SEAL_HELP "append no symbols"
 
 enum limpet_capture_command { LIMPET_CAPTURE_ATTACH, LIMPET_CAPTURE_RUN };
 
@@ -33,7 +45,7 @@ struct limpet_capture_options {
 	bool background;
 	bool no_seal;
 	bool follow_fork;
-	bool uprobes; /* attach */
+	bool search; /* attach: --alloc-functions search */
 	/* For a limpet that another one started for a child (followers.h); start_ticks 0: no */
 	struct limpet_fork forked;
 };
@@ -42,10 +54,8 @@ struct limpet_capture_options {
  * message. */
 int limpet_capture_parse_duration(const char *option, const char *text, uint64_t *ret);
 int limpet_capture_parse_output(const char *text, const char **ret);
-/* Parse --load, --agent-memory and --alloc-functions: LIMPET_EXIT_OK, or LIMPET_EXIT_USAGE after a
- * message. There is one list, which is never freed. */
-int limpet_capture_parse_load(const char *text, enum limpet_method *ret);
-int limpet_capture_parse_agent_memory(const char *text, uint64_t *ret);
+/* Parses --alloc-functions: LIMPET_EXIT_OK, or LIMPET_EXIT_USAGE after a message. There is one
+ * list, which is never freed. */
 int limpet_capture_parse_alloc_functions(const char *path, const struct limpet_entry_list **ret);
 /* Fills in *ret_options from `argv` (argv[0] is the subcommand). True: continue. False: everything
  * was printed (help, or an error and a hint); exit with *ret_status, *ret_options is untouched. */

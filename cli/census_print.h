@@ -1,5 +1,5 @@
 /* The blocks in use in the heaps of glibc and of allocators by size classes, as `limpet explain
- * --census` prints them. */
+ * --objects` prints them. */
 #ifndef LIMPET_CLI_CENSUS_PRINT_H
 #define LIMPET_CLI_CENSUS_PRINT_H
 

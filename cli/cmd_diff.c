@@ -1,9 +1,9 @@
 /* `limpet diff OLD NEW`: what grew, shrank, appeared or vanished. */
 #include <errno.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "analyzer/text/diff_print.h"
 #include "analyzer/views/diff.h"
@@ -13,7 +13,6 @@
 #include "cli/html_file.h"
 #include "cli/live_names.h"
 #include "cli/mark_times.h"
-#include "cli/page_opener.h"
 #include "cli/pager.h"
 #include "cli/ui.h"
 #include "cli/view_options.h"
@@ -21,28 +20,11 @@
 
 #define ROWS_SHOWN 20
 
-/* clang-format off */
-static const char help[] =
+static const char help_usage[] =
 	"Usage: limpet diff [OPTIONS] OLD NEW\n"
 	"Says which stacks hold or allocate more, and which less, in NEW than in OLD: two\n"
-	"traces, or two windows of one: limpet diff A.limpet@1m-2m A.limpet@10m-11m\n"
-	"\n"
-	"  -n, --limit N         rows to show; default: 20, with --json all\n"
-	"      --sort WORD       peak, live, allocations, allocated, temporary or growth\n"
-	"      --by-function     functions that allocate, whoever calls them\n"
-	LIMPET_FILTER_HELP
-	"      --full            every frame, with parameters; nothing is folded\n"
-	"      --format WORD     text, json or markdown, for an issue tracker\n"
-	"      --json            for programs: exact numbers; as --format json\n"
-	"      --html            a page with a differential flame graph; prints its path\n"
-	"  -o, --output OUT      of --html; default: NEW's name.diff.html; '-': stdout\n"
-	"  -f, --force           overwrite OUT\n"
-	"      --open            open the page in a browser ($BROWSER, xdg-open), too\n"
-	"      --no-pager        not through a pager, though longer than the terminal\n"
-	"  -h, --help            this text\n"
-	"\n"
-	"Exit status: 0 done, 1 failed, 2 usage. More: man limpet-diff\n";
-/* clang-format on */
+	"traces, or two windows of one: limpet diff A.limpet@1m-2m A.limpet@10m-11m\n";
+static const char help_end[] = "Exit status: 0 done, 1 failed, 2 usage. More: man limpet-diff\n";
 
 struct side {
 	const char *name; /* as given */
@@ -52,7 +34,7 @@ struct side {
 
 struct diff_options {
 	struct side sides[2];
-	bool html, full, by_function, sorted, no_pager, force, open;
+	bool full, sorted;
 	enum limpet_cli_format format;
 	const char *output;
 	enum limpet_report_sort sort;
@@ -60,23 +42,15 @@ struct diff_options {
 	struct limpet_cli_view cut;
 };
 
-enum { OPT_SORT = LIMPET_OPT_OWN, OPT_FORMAT, OPT_JSON };
-
-static const struct option long_options[] = {
-	{"limit", required_argument, NULL, 'n'},
-	{"sort", required_argument, NULL, OPT_SORT},
-	LIMPET_LINE_FLAG("by-function", struct diff_options, by_function),
-	LIMPET_FILTER_OPTIONS,
-	LIMPET_LINE_FLAG("full", struct diff_options, full),
-	{"format", required_argument, NULL, OPT_FORMAT},
-	{"json", no_argument, NULL, OPT_JSON},
-	LIMPET_LINE_FLAG("html", struct diff_options, html),
-	{"output", required_argument, NULL, 'o'},
-	{"force", no_argument, NULL, 'f'},
-	LIMPET_LINE_FLAG("open", struct diff_options, open),
-	LIMPET_LINE_FLAG("no-pager", struct diff_options, no_pager),
-	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
+static const struct limpet_option option_list[] = {
+	{"limit", 'n', "N", "rows to show; default: 20", 'n', NULL},
+	LIMPET_SORT_OPTION("peak, live, allocations, allocated, temporary or growth")
+		LIMPET_FILTER_OPTIONS LIMPET_LINE_FLAG("full", struct diff_options, full,
+						       "every frame, with parameters"),
+	{"output", 'o', "OUT", "write a page with a differential flame graph", 'o', NULL},
+	LIMPET_FORMAT_OPTION{"json", 0, NULL, "for programs: exact numbers, all rows",
+			     LIMPET_OPT_JSON, NULL},
+	{0},
 };
 
 static int fail_window(const char *window, int code, const struct limpet_mark_times *times)
@@ -140,18 +114,15 @@ static int take_option(int option, void *context)
 	switch (option) {
 	case 'n':
 		return limpet_cli_parse_number("diff", "limit", optarg, &o->limit);
-	case OPT_SORT:
+	case LIMPET_OPT_SORT:
 		o->sorted = true;
 		return limpet_cli_parse_sort("diff", optarg, &o->sort);
 	case 'o':
 		o->output = optarg;
 		return LIMPET_EXIT_OK;
-	case 'f':
-		o->force = true;
-		return LIMPET_EXIT_OK;
-	case OPT_FORMAT:
+	case LIMPET_OPT_FORMAT:
 		return limpet_cli_parse_format("diff", optarg, &o->format);
-	case OPT_JSON:
+	case LIMPET_OPT_JSON:
 		o->format = LIMPET_CLI_JSON;
 		return LIMPET_EXIT_OK;
 	default:
@@ -167,21 +138,23 @@ static int take_operands(int count, char **operands, void *context)
 	if (count != 2)
 		return limpet_ui_usage("diff", count < 2 ? "two traces are needed, OLD and NEW"
 							 : "only two traces are accepted");
-	if (o->html && o->format != LIMPET_CLI_TEXT)
-		return limpet_ui_usage("diff", "--html and %s cannot be used together",
+	if (o->output && o->format != LIMPET_CLI_TEXT)
+		return limpet_ui_usage("diff", "-o and %s cannot be used together",
 				       o->format == LIMPET_CLI_JSON ? "--json"
 								    : "--format markdown");
-	if (!o->html && (o->output || o->force || o->open))
-		return limpet_ui_usage("diff", "-o, -f and --open are accepted only with --html");
-	if (o->open && o->output && !strcmp(o->output, "-"))
-		return limpet_ui_usage("diff", "--open needs a file: not with -o -");
 	for (int i = 0; i < 2 && status == LIMPET_EXIT_OK; i++)
 		status = parse_side(operands[i], &o->sides[i]);
 	return status;
 }
 
-static const struct limpet_line command = {"diff",       help,        ":n:o:fh",
-					   long_options, take_option, take_operands};
+static const struct limpet_line command = {
+	.name = "diff",
+	.usage = help_usage,
+	.end = help_end,
+	.options = option_list,
+	.take_option = take_option,
+	.take_operands = take_operands,
+};
 
 /* If the window is beyond the end, *ret_status is LIMPET_EXIT_USAGE, and the heap is not open. */
 static int open_side(const struct diff_options *o, const struct side *side,
@@ -193,7 +166,7 @@ static int open_side(const struct diff_options *o, const struct side *side,
 							.sorted = o->sorted,
 							.sort = o->sort,
 							.full = o->full,
-							.series = o->html,
+							.series = o->output,
 							.progress = limpet_cli_show_progress,
 							.look_up = limpet_cli_look_up_names};
 	char text[LIMPET_UNITS_TEXT];
@@ -251,7 +224,7 @@ static int print(const struct limpet_diff *diff, const struct diff_options *o)
 	struct limpet_pager pager;
 	int result = 0;
 
-	limpet_pager_begin(&pager, o->format != LIMPET_CLI_JSON && !o->no_pager);
+	limpet_pager_begin(&pager, o->format != LIMPET_CLI_JSON);
 	limpet_cli_output_begin(&output, o->format);
 	if (output.file)
 		result = o->format == LIMPET_CLI_JSON
@@ -267,44 +240,34 @@ static int print(const struct limpet_diff *diff, const struct diff_options *o)
 static int print_page(const struct limpet_diff *diff, const struct diff_options *o,
 		      struct limpet_err *err)
 {
-	LIMPET_FREE char *output = o->output
-					   ? strdup(o->output)
-					   : limpet_html_file_name(o->sides[1].path, ".diff.html");
 	struct limpet_html_file page;
-	int result;
+	int result = limpet_html_file_open(o->output, &page, err);
 
-	if (!output)
-		return limpet_err_set(err, -ENOMEM, "out of memory");
-	result = limpet_html_file_open("diff --html", output, o->force, &page, err);
 	if (result < 0)
 		return result;
 	limpet_cli_note_names(diff->old_heap->model->names_looked_up ? diff->old_heap->model
 								     : diff->new_heap->model);
 	result = limpet_diff_html_print(diff, o->sides[0].name, o->sides[1].name, page.sink.file);
-	result = limpet_html_file_close(&page, result, err);
-	if (result == 0 && o->open)
-		limpet_page_open(output);
-	return result;
+	return limpet_html_file_close(&page, result, err);
 }
 
 static int compare(const struct diff_options *o, const struct limpet_analysis analyses[2],
 		   struct limpet_err *err)
 {
 	struct limpet_verdict verdicts[2] = {0};
-	const struct limpet_diff_options options = {.by_function = o->by_function,
-						    .verdicts = {&verdicts[0], &verdicts[1]}};
+	const struct limpet_verdict *const both[2] = {&verdicts[0], &verdicts[1]};
 	struct limpet_diff *diff = NULL;
 	int result = 0;
 
 	for (int i = 0; i < 2 && result >= 0; i++)
 		result = limpet_cli_judge_alone(&analyses[i], false, NULL, &verdicts[i], err);
 	if (result >= 0) {
-		result = limpet_diff_new(&analyses[0], &analyses[1], &options, &diff);
-		if (result >= 0 && !o->html)
+		result = limpet_diff_new(&analyses[0], &analyses[1], both, &diff);
+		if (result >= 0 && !o->output)
 			result = print(diff, o);
 		if (result < 0)
 			limpet_err_set(err, result, "cannot compare: %s", strerror(-result));
-		else if (o->html)
+		else if (o->output)
 			result = print_page(diff, o, err);
 	}
 	limpet_diff_free(diff);

@@ -1,8 +1,8 @@
 /* `limpet doctor`: says whether limpet can attach to a process, and if not, why, and what helps. */
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/capture_options.h"
 #include "cli/command_line.h"
@@ -10,26 +10,17 @@
 #include "cli/doctor_list.h"
 #include "cli/find_hidden.h"
 #include "cli/json_output.h"
+#include "cli/settings.h"
 #include "cli/ui.h"
 #include "common/base_name.h"
 #include "common/units.h"
 #include "injector/proc/target_process.h"
 
-static const char help_text[] =
-	"Usage: limpet doctor [PID] [--json]\n"
+static const char help_usage[] =
+	"Usage: limpet doctor [OPTIONS] [PID]\n"
 	"Says whether limpet could attach to a process, and if not, why and what to do.\n"
-	"Nothing in the process is changed. Without PID: a table of all processes.\n"
-	"\n"
-	"  -p, --pid PID              as in attach\n"
-	"      --json                 for programs; unknown is null\n"
-	"      --alloc-functions FILE as in attach: allocators that limpet does not know\n"
-	"      --load dlopen|map      as in attach: how to load the agent\n"
-	"      --partial              as in attach: accept an allocator out of reach\n"
-	"      --agent-memory BYTES   as in attach: memory taken from the process's limit\n"
-	"      --assume-seccomp-ok    as in attach: accept a filter that cannot be read\n"
-	"      --debug                each step and finding, on standard error\n"
-	"  -h, --help                 this text\n"
-	"\n"
+	"Nothing in the process is changed. Without PID: a table of all processes.\n";
+static const char help_end[] =
 	"Exit status: 0 it would work, or be tried; 3 refused, 1 no such process,\n"
 	"2 usage.\n"
 	"More: man limpet-doctor\n";
@@ -145,19 +136,14 @@ struct doctor_options {
 	struct limpet_preflight_options wanted;
 };
 
-enum { OPT_AGENT_MEMORY = 256, OPT_ALLOC_FUNCTIONS, OPT_LOAD };
-
-static const struct option long_options[] = {
-	{"pid", required_argument, NULL, 'p'},
-	LIMPET_LINE_FLAG("json", struct doctor_options, json),
-	LIMPET_LINE_FLAG("partial", struct doctor_options, wanted.config.partial),
-	{"alloc-functions", required_argument, NULL, OPT_ALLOC_FUNCTIONS},
-	{"agent-memory", required_argument, NULL, OPT_AGENT_MEMORY},
+static const struct limpet_option option_list[] = {
+	LIMPET_CAPTURE_FUNCTIONS_OPTION("as in attach: an allocator's functions"),
+	LIMPET_LINE_FLAG("partial", struct doctor_options, wanted.config.partial,
+			 "as in attach: accept an allocator out of reach"),
 	LIMPET_LINE_FLAG("assume-seccomp-ok", struct doctor_options,
-			 wanted.config.assume_seccomp_ok),
-	{"load", required_argument, NULL, OPT_LOAD},
-	{"help", no_argument, NULL, 'h'},
-	{"debug", no_argument, NULL, LIMPET_LINE_DEBUG},
+			 wanted.config.assume_seccomp_ok,
+			 "as in attach: accept a filter that cannot be read"),
+	LIMPET_LINE_FLAG("json", struct doctor_options, json, "for programs; unknown is null"),
 	{0},
 };
 
@@ -165,17 +151,8 @@ static int take_option(int option, void *context)
 {
 	struct doctor_options *o = context;
 
-	switch (option) {
-	case 'p':
-		return limpet_line_parse_pid(optarg, &o->pid);
-	case OPT_ALLOC_FUNCTIONS:
-		return limpet_capture_parse_alloc_functions(optarg, &o->wanted.config.entry_list);
-	case OPT_LOAD:
-		return limpet_capture_parse_load(optarg, &o->wanted.config.load);
-	default: /* OPT_AGENT_MEMORY */
-		return limpet_capture_parse_agent_memory(optarg,
-							 &o->wanted.config.agent_memory_bytes);
-	}
+	(void)option; /* --alloc-functions: there is no other */
+	return limpet_capture_parse_alloc_functions(optarg, &o->wanted.config.entry_list);
 }
 
 static int take_operands(int count, char **operands, void *context)
@@ -185,7 +162,13 @@ static int take_operands(int count, char **operands, void *context)
 }
 
 static const struct limpet_line command = {
-	"doctor", help_text, ":hp:", long_options, take_option, take_operands};
+	.name = "doctor",
+	.usage = help_usage,
+	.end = help_end,
+	.options = option_list,
+	.take_option = take_option,
+	.take_operands = take_operands,
+};
 
 int limpet_cmd_doctor(int argc, char **argv)
 {
@@ -193,6 +176,9 @@ int limpet_cmd_doctor(int argc, char **argv)
 	int status;
 
 	if (!limpet_line_parse(&command, argc, argv, &o, &status))
+		return status;
+	status = limpet_settings_take(&o.wanted.config);
+	if (status != LIMPET_EXIT_OK)
 		return status;
 	return o.pid ? show(o.pid, &o.wanted, o.json) : limpet_doctor_list(&o.wanted, o.json);
 }

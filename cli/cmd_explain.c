@@ -1,9 +1,9 @@
 /* `limpet explain`: what resident memory is used for, and what would give it back. */
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cli/census_print.h"
 #include "cli/command_line.h"
@@ -20,24 +20,13 @@
 #include "explain/runtimes/v8_census.h"
 #include "injector/proc/target_process.h"
 
-static const char help_text[] =
-	"Usage: limpet explain PID|FILE [--census] [--objects [--interval TIME]]\n"
-	"                               [--json]\n"
+static const char help_usage[] =
+	"Usage: limpet explain [OPTIONS] PID|FILE\n"
 	"Shows what the resident memory of a process is used for, how much of it is free\n"
 	"inside the allocators, and what would give it back. Reads from outside: the\n"
 	"process is not stopped and nothing in it is changed. Of a trace: what the memory\n"
-	"was used for at the end of the capture, and what grew.\n"
-	"\n"
-	"      --census    also count the blocks in use: in glibc's heap by size and\n"
-	"                  contents, in jemalloc's, mimalloc's and tcmalloc's by size\n"
-	"      --objects   also count the objects in V8's heap (node): by class, closures\n"
-	"                  by function, strings, array buffers; contents are not read\n"
-	"      --interval TIME\n"
-	"                  count them twice, that far apart (60s): what grew\n"
-	"  -p, --pid PID   the process, instead of the operand\n"
-	"      --json      for programs; unknown is null\n"
-	"  -h, --help      this text\n"
-	"\n"
+	"was used for at the end of the capture, and what grew.\n";
+static const char help_end[] =
 	"Exit status: 0 done, 1 no such process or trace, or no permission, 2 usage.\n"
 	"More: man limpet-explain\n";
 
@@ -46,7 +35,7 @@ static const char help_text[] =
 struct explain_options {
 	pid_t pid;
 	const char *file; /* a trace; NULL: a process */
-	bool json, census, objects;
+	bool json, objects;
 	uint64_t interval_ns; /* 0: one look */
 };
 
@@ -125,7 +114,7 @@ static int show_text(const struct explain_options *options, const struct limpet_
 
 	if (status != LIMPET_EXIT_OK)
 		return status;
-	if (options->census) {
+	if (options->objects) {
 		limpet_ui_busy("counting the blocks in use...");
 		error = count_blocks(target, what->explanation, counts, &err);
 		limpet_ui_busy(NULL);
@@ -149,13 +138,11 @@ static int show_json(const struct explain_options *options, const struct limpet_
 {
 	struct limpet_err err = {0};
 
-	if (options->census) {
+	if (options->objects) {
 		if (count_blocks(target, what->explanation, counts, &err) < 0)
 			return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 		what->census = &counts->census;
 		what->classes = &counts->classes;
-	}
-	if (options->objects) {
 		if (count_objects(options, target, counts, &err) < 0)
 			return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 		what->objects = &counts->both;
@@ -196,13 +183,12 @@ static int show(const struct explain_options *options)
 	return status;
 }
 
-static const struct option long_options[] = {
-	{"pid", required_argument, NULL, 'p'},
-	{"interval", required_argument, NULL, 'i'},
-	LIMPET_LINE_FLAG("census", struct explain_options, census),
-	LIMPET_LINE_FLAG("objects", struct explain_options, objects),
-	LIMPET_LINE_FLAG("json", struct explain_options, json),
-	{"help", no_argument, NULL, 'h'},
+static const struct limpet_option option_list[] = {
+	LIMPET_LINE_FLAG("objects", struct explain_options, objects,
+			 "also count what is in the heaps: blocks in use by size, of glibc's by "
+			 "contents, too, and V8's objects (node) by class"),
+	{"interval", 0, "TIME", "count V8's twice, that far apart (60s): what grew", 'i', NULL},
+	LIMPET_LINE_FLAG("json", struct explain_options, json, "for programs; unknown is null"),
 	{0},
 };
 
@@ -210,8 +196,7 @@ static int take_option(int option, void *context)
 {
 	struct explain_options *options = context;
 
-	if (option == 'p')
-		return limpet_line_parse_pid(optarg, &options->pid);
+	(void)option; /* --interval: there is no other */
 	if (limpet_units_parse_duration(optarg, &options->interval_ns) < 0 || !options->interval_ns)
 		return limpet_ui_usage("explain", "--interval needs a time, such as 60s: '%s'",
 				       optarg);
@@ -225,8 +210,8 @@ static int take_operands(int count, char **operands, void *context)
 
 	if (options->interval_ns && !options->objects)
 		return limpet_ui_usage("explain", "--interval is for --objects");
-	if (count && !options->pid && limpet_line_is_trace(operands[0]))
-		return options->census || options->objects
+	if (count && limpet_line_is_trace(operands[0]))
+		return options->objects
 			       ? limpet_ui_usage("explain",
 						 "a census is of a process, not of a trace")
 			       : limpet_line_take_trace("explain", count, operands, &options->file);
@@ -237,7 +222,13 @@ static int take_operands(int count, char **operands, void *context)
 }
 
 static const struct limpet_line command = {
-	"explain", help_text, ":hp:", long_options, take_option, take_operands};
+	.name = "explain",
+	.usage = help_usage,
+	.end = help_end,
+	.options = option_list,
+	.take_option = take_option,
+	.take_operands = take_operands,
+};
 
 int limpet_cmd_explain(int argc, char **argv)
 {

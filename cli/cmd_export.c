@@ -1,9 +1,9 @@
 /* `limpet export FILE --format FORMAT`: converts a trace for other tools. */
 #include <errno.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "analyzer/export/export.h"
 #include "analyzer/export/export_sink.h"
@@ -14,70 +14,52 @@
 #include "cli/view_options.h"
 #include "common/units.h"
 
-/* clang-format off */
-static const char help[] =
-	"Usage: limpet export FILE --format FORMAT [-o OUT] [OPTIONS]\n"
-	"Writes a trace in the format of another tool, to standard output or to OUT.\n"
-	"\n"
-	"  -f, --format FORMAT   heaptrack (heaptrack_print, heaptrack_gui), pprof\n"
-	"                        (go tool pprof), folded (speedscope, flamegraph.pl),\n"
-	"                        massif (ms_print), callgrind (callgrind_annotate,\n"
-	"                        KCachegrind), csv (DuckDB), perfetto (ui.perfetto.dev)\n"
-	"                        or firefox (profiler.firefox.com)\n"
-	"  -o, --output OUT      -: standard output; OUT.gz and OUT.zst are compressed;\n"
-	"                        csv: OUT.csv becomes OUT.events.csv, .stacks, .frames\n"
-	"      --table TABLE     of csv, only events, stacks or frames\n"
-	"      --sort WORD       of folded: peak, live, allocations, allocated, temporary\n"
-	"                        or growth; default: live for attach, peak for run\n"
-	"      --from TIME       only what happened from then on; not of every format\n"
-	"      --to TIME         only what happened until then\n"
-	LIMPET_BORN_HELP
-	LIMPET_FILTER_HELP
-	"      --full            of folded, massif, callgrind: library frames, too;\n"
-	"                        of folded, names are whole\n"
-	"  -h, --help            this text\n"
-	"\n"
-	"Exit status: 0 done, 1 failed, 2 usage. More: man limpet-export\n";
-/* clang-format on */
+static const char help_usage[] =
+	"Usage: limpet export FILE --format FORMAT [OPTIONS]\n"
+	"Writes a trace in the format of another tool, to standard output or to OUT.\n";
+static const char help_end[] = "Exit status: 0 done, 1 failed, 2 usage. More: man limpet-export\n";
 
 struct export_options {
 	const char *file, *output;
-	int format, table; /* -1: none */
+	const struct limpet_export_format *format; /* NULL: none was given */
 	bool full, sorted;
 	enum limpet_report_sort sort;
 	struct limpet_cli_view cut;
 };
 
-enum { OPT_SORT = LIMPET_OPT_OWN, OPT_TABLE };
-
-static const struct option long_options[] = {
-	{"format", required_argument, NULL, 'f'},
-	{"output", required_argument, NULL, 'o'},
-	{"table", required_argument, NULL, OPT_TABLE},
-	{"sort", required_argument, NULL, OPT_SORT},
-	LIMPET_WINDOW_OPTIONS LIMPET_FILTER_OPTIONS,
-	LIMPET_LINE_FLAG("full", struct export_options, full),
-	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
+static const struct limpet_option option_list[] = {
+	{"format", 'f', "FORMAT",
+	 "heaptrack, pprof, folded (speedscope, flamegraph.pl), massif, callgrind (KCachegrind), "
+	 "csv "
+	 "(DuckDB), perfetto or firefox (profiler.firefox.com)",
+	 'f', limpet_export_words},
+	{"output", 'o', "OUT",
+	 "-: standard output; OUT.gz and OUT.zst are compressed; csv: OUT.csv becomes "
+	 "OUT.events.csv, "
+	 ".stacks, .frames",
+	 'o', NULL},
+	LIMPET_SORT_OPTION("of folded: which figure, as in report")
+		LIMPET_WINDOW_OPTIONS("only what happened from then on; not of every format")
+			LIMPET_FILTER_OPTIONS LIMPET_LINE_FLAG(
+				"full", struct export_options, full,
+				"of folded, massif, callgrind: library frames, too"),
+	{0},
 };
 
 static int take_option(int option, void *context)
 {
 	struct export_options *o = context;
+	int at;
 
 	switch (option) {
 	case 'f':
-		o->format =
-			limpet_cli_parse_word("export", "no format", optarg, limpet_export_words);
-		return o->format < 0 ? LIMPET_EXIT_USAGE : LIMPET_EXIT_OK;
+		at = limpet_cli_parse_word("export", "no format", optarg, limpet_export_words);
+		o->format = at < 0 ? NULL : limpet_export_format((size_t)at);
+		return at < 0 ? LIMPET_EXIT_USAGE : LIMPET_EXIT_OK;
 	case 'o':
 		o->output = optarg;
 		return LIMPET_EXIT_OK;
-	case OPT_TABLE:
-		o->table =
-			limpet_cli_parse_word("export", "no table", optarg, limpet_export_tables);
-		return o->table < 0 ? LIMPET_EXIT_USAGE : LIMPET_EXIT_OK;
-	case OPT_SORT:
+	case LIMPET_OPT_SORT:
 		o->sorted = true;
 		return limpet_cli_parse_sort("export", optarg, &o->sort);
 	default:
@@ -102,28 +84,29 @@ static int take_operands(int count, char **operands, void *context)
 
 	if (status != LIMPET_EXIT_OK)
 		return status;
-	if (o->format < 0)
+	if (!o->format)
 		return fail_formatless();
-	if (o->table >= 0 && o->format != LIMPET_EXPORT_CSV)
-		return limpet_ui_usage("export", "--table is accepted only with csv");
 	status = limpet_cli_view_times("export", &o->cut, o->file);
 	if (status != LIMPET_EXIT_OK)
 		return status;
-	if (o->format == LIMPET_EXPORT_CSV && to_stdout && o->table < 0)
+	if (o->format->tables && to_stdout)
+		return limpet_ui_usage("export", "%s consists of several tables: -o OUT.%s",
+				       o->format->name, o->format->name);
+	if (to_stdout && isatty(STDOUT_FILENO) && o->format->binary)
 		return limpet_ui_usage("export",
-				       "csv consists of three tables: -o OUT.csv, or --table");
-	if (to_stdout && isatty(STDOUT_FILENO) && o->format == LIMPET_EXPORT_PPROF)
-		return limpet_ui_usage(
-			"export",
-			"pprof's format is binary and not written to a terminal: -o OUT.pb.gz");
-	if (to_stdout && isatty(STDOUT_FILENO) && o->format == LIMPET_EXPORT_PERFETTO)
-		return limpet_ui_usage("export", "Perfetto's format is binary and not written to a "
-						 "terminal: -o OUT.pftrace");
+				       "%s is binary and not written to a terminal: -o OUT%s",
+				       o->format->name, o->format->binary);
 	return LIMPET_EXIT_OK;
 }
 
-static const struct limpet_line command = {"export",     help,        ":f:o:h",
-					   long_options, take_option, take_operands};
+static const struct limpet_line command = {
+	.name = "export",
+	.usage = help_usage,
+	.end = help_end,
+	.options = option_list,
+	.take_option = take_option,
+	.take_operands = take_operands,
+};
 
 static int write_one(struct limpet_analysis *analysis, const struct export_options *o,
 		     const char *path, unsigned table, struct limpet_err *err)
@@ -135,8 +118,7 @@ static int write_one(struct limpet_analysis *analysis, const struct export_optio
 
 	if (result < 0)
 		return result;
-	result = limpet_export(analysis, (enum limpet_export_format)o->format, table, sink.file,
-			       err);
+	result = limpet_export(analysis, o->format, table, sink.file, err);
 	closed = limpet_export_sink_close(&sink, result >= 0, &closing);
 	if (result >= 0 && closed < 0) {
 		*err = closing;
@@ -165,11 +147,10 @@ static int write_tables(struct limpet_analysis *analysis, const struct export_op
 {
 	int result = 0;
 
-	if (o->table >= 0 || o->format != LIMPET_EXPORT_CSV)
-		return write_one(analysis, o, o->output, o->table > 0 ? (unsigned)o->table : 0,
-				 err);
-	for (unsigned i = 0; limpet_export_tables[i] && result >= 0; i++) {
-		LIMPET_FREE char *path = table_path(o->output, limpet_export_tables[i]);
+	if (!o->format->tables)
+		return write_one(analysis, o, o->output, 0, err);
+	for (unsigned i = 0; o->format->tables[i] && result >= 0; i++) {
+		LIMPET_FREE char *path = table_path(o->output, o->format->tables[i]);
 
 		result = path ? write_one(analysis, o, path, i, err)
 			      : limpet_err_set(err, -ENOMEM, "out of memory");
@@ -188,9 +169,9 @@ static int export_file(const struct export_options *o, int *ret_status, struct l
 		.sorted = o->sorted,
 		.sort = o->sort,
 		.full = o->full,
-		.replay = o->format == LIMPET_EXPORT_MASSIF,
-		.series = o->format == LIMPET_EXPORT_PERFETTO || o->format == LIMPET_EXPORT_FIREFOX,
-		.moments = o->format == LIMPET_EXPORT_MASSIF ? LIMPET_EXPORT_MOMENTS : 0,
+		.replay = o->format->needs & LIMPET_EXPORT_REPLAY,
+		.series = o->format->needs & LIMPET_EXPORT_HISTORY,
+		.moments = o->format->needs & LIMPET_EXPORT_REPLAY ? LIMPET_EXPORT_MOMENTS : 0,
 		.progress = limpet_cli_show_progress,
 		.look_up = limpet_cli_look_up_names,
 	};
@@ -208,7 +189,8 @@ static int export_file(const struct export_options *o, int *ret_status, struct l
 	}
 	if (limpet_model_lacks_events(analysis.model))
 		limpet_ui_warn("the trace is not complete: limpet report says what is missing");
-	if (analysis.narrowed || (o->format == LIMPET_EXPORT_CSV && analysis.model->given_up_ns))
+	if (analysis.narrowed ||
+	    ((o->format->needs & LIMPET_EXPORT_EVENTS) && analysis.model->given_up_ns))
 		limpet_ui_warn("it begins %s after the capture did: only sums are kept from before",
 			       limpet_units_format_duration(text, analysis.model->given_up_ns));
 	/* Some formats produce an empty file then. */
@@ -222,7 +204,7 @@ static int export_file(const struct export_options *o, int *ret_status, struct l
 
 int limpet_cmd_export(int argc, char **argv)
 {
-	struct export_options options = {.format = -1, .table = -1, .output = "-"};
+	struct export_options options = {.output = "-"};
 	struct limpet_err err = {0};
 	int result = 0, status;
 

@@ -1,9 +1,9 @@
 /* `limpet html FILE`: the report as a page. */
 #include <errno.h>
-#include <getopt.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "analyzer/html/html.h"
 #include "analyzer/model/history.h"
@@ -14,50 +14,30 @@
 #include "cli/heap_findings.h"
 #include "cli/html_file.h"
 #include "cli/live_names.h"
-#include "cli/page_opener.h"
 #include "cli/ui.h"
 #include "cli/view_options.h"
 
 #define MOST_STEPS 240
 #define LARGE_BYTES (1 << 20)
 
-/* clang-format off */
-static const char help[] =
+static const char help_usage[] =
 	"Usage: limpet html [OPTIONS] FILE\n"
 	"Writes the report as one page that opens in any browser, offline: what grows, a\n"
 	"timeline, flame graph, stacks, callers and sizes, for any part of the time.\n"
-	"Prints its path.\n"
-	"\n"
-	"  -o, --output OUT      default: the trace's name with .html; '-' is stdout\n"
-	"      --quick           without threads and lifetimes, for which every event has\n"
-	"                        to be read\n"
-	"      --from TIME       begin with the time from then on: 90s or 10m after the\n"
-	"                        start, or a mark; the page can show the rest, too\n"
-	"      --to TIME         begin with the time until then\n"
-	LIMPET_BORN_HELP
-	LIMPET_FILTER_HELP
-	"  -f, --force           overwrite OUT\n"
-	"      --open            open the page in a browser ($BROWSER, xdg-open), too\n"
-	"  -h, --help            this text\n"
-	"\n"
-	"Exit status: 0 done, 1 failed, 2 usage. More: man limpet-html\n";
-/* clang-format on */
+	"Prints its path.\n";
+static const char help_end[] = "Exit status: 0 done, 1 failed, 2 usage. More: man limpet-html\n";
 
 struct html_options {
 	const char *file;
 	const char *output; /* as given; NULL: derived from the trace's name */
-	bool force, quick, open;
 	struct limpet_cli_view cut;
 };
 
-static const struct option long_options[] = {
-	{"output", required_argument, NULL, 'o'},
-	{"force", no_argument, NULL, 'f'},
-	LIMPET_LINE_FLAG("quick", struct html_options, quick),
-	LIMPET_LINE_FLAG("open", struct html_options, open),
-	LIMPET_WINDOW_OPTIONS LIMPET_FILTER_OPTIONS,
-	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
+static const struct limpet_option option_list[] = {
+	{"output", 'o', "OUT", "default: the trace's name with .html; -: standard output", 'o',
+	 NULL},
+	LIMPET_WINDOW_OPTIONS("begin with the time from then on: 90s, 10m, or a mark")
+		LIMPET_FILTER_OPTIONS{0},
 };
 
 static int take_option(int option, void *context)
@@ -67,9 +47,6 @@ static int take_option(int option, void *context)
 	switch (option) {
 	case 'o':
 		o->output = optarg;
-		return LIMPET_EXIT_OK;
-	case 'f':
-		o->force = true;
 		return LIMPET_EXIT_OK;
 	default:
 		return limpet_cli_view_option("html", &o->cut, option, optarg);
@@ -81,13 +58,17 @@ static int take_operands(int count, char **operands, void *context)
 	struct html_options *o = context;
 	int status = limpet_line_take_trace("html", count, operands, &o->file);
 
-	if (status == LIMPET_EXIT_OK && o->open && o->output && !strcmp(o->output, "-"))
-		return limpet_ui_usage("html", "--open needs a file: not with -o -");
 	return status == LIMPET_EXIT_OK ? limpet_cli_view_times("html", &o->cut, o->file) : status;
 }
 
-static const struct limpet_line command = {"html",       help,        ":o:fh",
-					   long_options, take_option, take_operands};
+static const struct limpet_line command = {
+	.name = "html",
+	.usage = help_usage,
+	.end = help_end,
+	.options = option_list,
+	.take_option = take_option,
+	.take_operands = take_operands,
+};
 
 static int write_page(const struct html_options *o, const struct limpet_html_subject *subject,
 		      struct limpet_err *err)
@@ -99,14 +80,11 @@ static int write_page(const struct html_options *o, const struct limpet_html_sub
 
 	if (!output)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
-	result = limpet_html_file_open("html", output, o->force, &page, err);
+	result = limpet_html_file_open(output, &page, err);
 	if (result < 0)
 		return result;
 	limpet_cli_note_names(subject->model);
-	result = limpet_html_file_close(&page, limpet_html_print(subject, page.sink.file), err);
-	if (result == 0 && o->open)
-		limpet_page_open(output);
-	return result;
+	return limpet_html_file_close(&page, limpet_html_print(subject, page.sink.file), err);
 }
 
 /* Threads and lifetimes; *ret_thread_timeline stays NULL if the trace has no single events. */
@@ -145,7 +123,7 @@ static int make_page(const struct html_options *o, struct limpet_analysis *analy
 
 	if (result >= 0)
 		result = limpet_cli_judge(analysis, history, true, o->file, &verdict, err);
-	if (result >= 0 && !o->quick)
+	if (result >= 0)
 		result = follow(analysis, history, &selection, &thread_timeline, err);
 	limpet_cli_clear_progress();
 	subject.reader = analysis->reader;

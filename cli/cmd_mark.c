@@ -1,7 +1,7 @@
 /* `limpet mark`: names the present moment of a running capture, from any terminal. */
 #include <errno.h>
-#include <getopt.h>
 #include <jansson.h>
+#include <unistd.h>
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
@@ -11,14 +11,11 @@
 #include "common/mark_name.h"
 #include "common/units.h"
 
-static const char help_text[] =
+static const char help_usage[] =
 	"Usage: limpet mark [OPTIONS] PID NAME\n"
 	"Sets a mark in the running capture of a process: a name for this moment, in the\n"
-	"trace. Works from any terminal.\n"
-	"\n"
-	"      --json    for programs\n"
-	"  -h, --help    this text\n"
-	"\n"
+	"trace. Works from any terminal.\n";
+static const char help_end[] =
 	"NAME has 1 to 64 bytes, is not a time, and is set once in a capture.\n"
 	"Exit status: 0 done, 1 not captured or refused, 2 usage. More: man limpet-mark\n";
 
@@ -28,9 +25,8 @@ struct mark_options {
 	bool json;
 };
 
-static const struct option long_options[] = {
-	LIMPET_LINE_FLAG("json", struct mark_options, json),
-	{"help", no_argument, NULL, 'h'},
+static const struct limpet_option option_list[] = {
+	LIMPET_LINE_FLAG("json", struct mark_options, json, "for programs"),
 	{0},
 };
 
@@ -56,11 +52,13 @@ static int take_operands(int count, char **operands, void *context)
 	return why ? limpet_ui_usage("mark", "the name '%s' %s", o->name, why) : LIMPET_EXIT_OK;
 }
 
-static const struct limpet_line command = {.name = "mark",
-					   .help = help_text,
-					   .short_options = ":h",
-					   .long_options = long_options,
-					   .take_operands = take_operands};
+static const struct limpet_line command = {
+	.name = "mark",
+	.usage = help_usage,
+	.end = help_end,
+	.options = option_list,
+	.take_operands = take_operands,
+};
 
 static int mark(const struct mark_options *o)
 {

@@ -1,7 +1,7 @@
 /* `limpet pages`: records which stacks of a process touch new pages of memory, from outside. */
 #include <errno.h>
-#include <getopt.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/capture_options.h"
 #include "cli/capture_signals.h"
@@ -15,32 +15,21 @@
 #include "common/units.h"
 #include "injector/proc/target_process.h"
 
-static const char help_text[] =
+static const char help_usage[] =
 	"Usage: limpet pages [OPTIONS] PID\n"
 	"Records which stacks of a process touch new pages of memory, and which of them\n"
 	"it gives back, until Ctrl-C, `limpet stop` or its end. It works for any 64-bit\n"
 	"program, whatever its allocator: nothing is loaded into it, and it is not\n"
 	"stopped. A page counts for the stack that touched it first: after its memory was\n"
-	"freed, another function may use it. `limpet attach` tells what is kept.\n"
-	"\n"
-	"  -p, --pid PID           the process, instead of the operand\n" LIMPET_CAPTURE_HELP
-	"      --stack BYTES       copied of each stack, up to 60KiB; default: 24KiB\n"
-	"      --no-seal           leave the symbols to `limpet seal`\n"
-	"      --with-command-line store arguments too\n"
-	"  -h, --help              this text\n"
-	"\n"
+	"freed, another function may use it. `limpet attach` tells what is kept.\n";
+static const char help_end[] =
 	"Exit status: 0 done, 1 failed, 2 usage, 3 refused, 4 captured with losses.\n"
 	"More: man limpet-pages\n";
-
-/* The event loop of libuv alone (node.js) takes 12 KiB of each stack. */
-#define STACK_BYTES (UINT64_C(24) << 10)
-#define STACK_LEAST_BYTES (UINT64_C(1) << 10)
-#define STACK_MOST_BYTES (UINT64_C(60) << 10)
 
 struct pages_options {
 	pid_t pid;
 	const char *output;
-	uint64_t duration_ns, stack_bytes;
+	uint64_t duration_ns;
 	bool no_seal, with_command_line;
 };
 
@@ -136,8 +125,7 @@ static int capture(const struct pages_options *options, const struct limpet_targ
 		.target = target,
 		.output = options->output,
 		.duration_ns = options->duration_ns,
-		.memory_bytes = LIMPET_CAPTURE_COLLECTOR_MEMORY_BYTES,
-		.stack_bytes = (uint32_t)options->stack_bytes,
+		.memory_bytes = LIMPET_CAPTURE_AGENT_MEMORY_BYTES * LIMPET_CAPTURE_COLLECTOR_SHARE,
 		.with_command_line = options->with_command_line,
 		.interrupted = limpet_capture_interrupted(),
 		.wait_mask = limpet_capture_wait_mask(),
@@ -185,48 +173,23 @@ static int run(const struct pages_options *options)
 
 /* ------------------------------------------------------------------ the command line */
 
-enum { OPT_STACK = 256 };
-
-static const struct option long_options[] = {
-	{"pid", required_argument, NULL, 'p'},
-	{"output", required_argument, NULL, 'o'},
-	{"duration", required_argument, NULL, 'd'},
-	{"quiet", no_argument, NULL, 'q'},
-	{"stack", required_argument, NULL, OPT_STACK},
-	LIMPET_LINE_FLAG("no-seal", struct pages_options, no_seal),
-	LIMPET_LINE_FLAG("with-command-line", struct pages_options, with_command_line),
-	{"help", no_argument, NULL, 'h'},
+static const struct limpet_option option_list[] = {
+	LIMPET_CAPTURE_OPTIONS,
+	LIMPET_LINE_FLAG("with-command-line", struct pages_options, with_command_line,
+			 LIMPET_CAPTURE_COMMAND_LINE_HELP),
+	LIMPET_LINE_FLAG("no-seal", struct pages_options, no_seal, LIMPET_CAPTURE_NO_SEAL_HELP),
 	{0},
 };
-
-static int parse_stack(const char *text, uint64_t *ret)
-{
-	struct limpet_err err;
-	uint64_t bytes;
-
-	if (limpet_units_parse_bytes(text, &bytes) == 0 && bytes >= STACK_LEAST_BYTES &&
-	    bytes <= STACK_MOST_BYTES) {
-		*ret = bytes / 8 * 8;
-		return LIMPET_EXIT_OK;
-	}
-	limpet_err_set(&err, -EINVAL, "--stack: not a size from 1KiB to 60KiB: '%s'", text);
-	limpet_err_hint(&err, "write 16KiB; more of each stack costs the process more per page");
-	return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
-}
 
 static int take_option(int option, void *context)
 {
 	struct pages_options *options = context;
 
 	switch (option) {
-	case 'p':
-		return limpet_line_parse_pid(optarg, &options->pid);
 	case 'o':
 		return limpet_capture_parse_output(optarg, &options->output);
 	case 'd':
 		return limpet_capture_parse_duration("--duration", optarg, &options->duration_ns);
-	case OPT_STACK:
-		return parse_stack(optarg, &options->stack_bytes);
 	default:
 		return LIMPET_EXIT_OK;
 	}
@@ -242,12 +205,18 @@ static int take_operands(int count, char **operands, void *context)
 	return status;
 }
 
-static const struct limpet_line command_line = {"pages",      help_text,   ":hp:o:d:q",
-						long_options, take_option, take_operands};
+static const struct limpet_line command_line = {
+	.name = "pages",
+	.usage = help_usage,
+	.end = help_end,
+	.options = option_list,
+	.take_option = take_option,
+	.take_operands = take_operands,
+};
 
 int limpet_cmd_pages(int argc, char **argv)
 {
-	struct pages_options options = {.stack_bytes = STACK_BYTES};
+	struct pages_options options = {0};
 	int status;
 
 	if (!limpet_line_parse(&command_line, argc, argv, &options, &status))

@@ -1,10 +1,10 @@
 /* `limpet report FILE`: who holds the memory. */
 #include <errno.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "analyzer/model/history.h"
 #include "analyzer/text/report_json.h"
@@ -26,126 +26,79 @@
 #define SITES_SHOWN 10
 /* Steps of a timeline. */
 #define PARTS_MAX 100000
-/* Of a tree; --min shows smaller parts. */
+/* Of a tree or a table. */
 #define LEAST_SHARE 0.01
 
-/* clang-format off */
-static const char help[] =
+static const char help_usage[] =
 	"Usage: limpet report [OPTIONS] FILE\n"
 	"Says who holds the memory: target, losses, totals, and the stacks that allocated\n"
-	"most, without library frames.\n"
-	"\n"
-	"      --view WORD       bottom-up, top-down, functions, threads, modules, sizes,\n"
-	"                        lifetimes, timeline or pages; default: sites\n"
-	"      --function NAME   its callers, callees and lines\n"
-	"  -n, --limit N         rows or branches of a node; default: 10, with --json all\n"
-	"      --sort WORD       peak, live, allocations, allocated, temporary or growth;\n"
-	"                        default: live for attach, peak for run\n"
-	"      --from TIME       only what happened from then on: 90s, 10m, or a mark\n"
-	"      --to TIME         only what happened until then\n"
-	LIMPET_BORN_HELP
-	LIMPET_FILTER_HELP
-	"      --depth N         levels of a tree; default: all\n"
-	"      --min PERCENT     hide entries below this share; default: 1\n"
-	"      --full            every frame, with parameters; nothing is folded\n"
-	"      --format WORD     text, json or markdown\n"
-	"      --json            for programs: exact, unfolded; as --format json\n"
-	"      --no-pager        not through a pager, though longer than the terminal\n"
-	"  -h, --help            this text\n"
-	"\n"
-	"Exit status: 0 done, 1 failed, 2 usage. More: man limpet-report\n";
-/* clang-format on */
+	"most, without library frames.\n";
+static const char help_end[] = "Exit status: 0 done, 1 failed, 2 usage. More: man limpet-report\n";
 
 struct report_options {
 	const char *file;
-	bool full, no_pager;
+	bool full;
 	enum limpet_cli_format format;
-	bool sorted, limited, least_given;
+	bool sorted, limited;
 	enum limpet_report_sort sort;
 	size_t limit;
 	struct limpet_cli_view cut;
 	struct limpet_view_options view;
 };
 
-enum {
-	OPT_SORT = LIMPET_OPT_OWN,
-	OPT_FORMAT,
-	OPT_JSON,
-	OPT_VIEW,
-	OPT_FUNCTION,
-	OPT_DEPTH,
-	OPT_MIN
+enum { OPT_VIEW = LIMPET_OPT_OWN };
+
+static const struct limpet_option option_list[] = {
+	{"view", 0, "WORD",
+	 "sites (default), bottom-up, top-down, functions, callers=NAME, threads, modules, sizes, "
+	 "lifetimes, timeline or pages",
+	 OPT_VIEW, limpet_view_words},
+	{"limit", 'n', "N", "rows, or branches of a node; default: 10", 'n', NULL},
+	LIMPET_SORT_OPTION("live (default), peak (default for run), allocations, allocated, "
+			   "temporary or growth")
+		LIMPET_WINDOW_OPTIONS("only what happened from then on: 90s, 10m, or a mark")
+			LIMPET_FILTER_OPTIONS LIMPET_LINE_FLAG("full", struct report_options, full,
+							       "every frame, with parameters"),
+	LIMPET_FORMAT_OPTION{"json", 0, NULL, "for programs: exact, unfolded", LIMPET_OPT_JSON,
+			     NULL},
+	{0},
 };
 
-static const struct option long_options[] = {
-	{"limit", required_argument, NULL, 'n'},
-	{"sort", required_argument, NULL, OPT_SORT},
-	{"view", required_argument, NULL, OPT_VIEW},
-	{"function", required_argument, NULL, OPT_FUNCTION},
-	{"depth", required_argument, NULL, OPT_DEPTH},
-	{"min", required_argument, NULL, OPT_MIN},
-	LIMPET_WINDOW_OPTIONS LIMPET_FILTER_OPTIONS,
-	LIMPET_LINE_FLAG("full", struct report_options, full),
-	{"format", required_argument, NULL, OPT_FORMAT},
-	{"json", no_argument, NULL, OPT_JSON},
-	LIMPET_LINE_FLAG("no-pager", struct report_options, no_pager),
-	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
-};
-
-static int parse_view(const char *argument, enum limpet_view_kind *ret_kind)
+static int parse_view(const char *argument, struct limpet_view_options *ret)
 {
-	int at = limpet_cli_parse_word("report", "no view", argument, limpet_view_words);
+	static const char callers[] = "callers=";
+	int at;
+
+	ret->function = NULL;
+	if (!strncmp(argument, callers, sizeof(callers) - 1)) {
+		ret->kind = LIMPET_VIEW_CALLERS;
+		ret->function = argument + sizeof(callers) - 1;
+		return LIMPET_EXIT_OK;
+	}
+	at = limpet_cli_parse_word("report", "no view", argument, limpet_view_words);
 
 	if (at < 0)
 		return LIMPET_EXIT_USAGE;
-	*ret_kind = (enum limpet_view_kind)at;
-	return LIMPET_EXIT_OK;
-}
-
-static int parse_percent(const char *argument, double *ret_share)
-{
-	char *end;
-	double value;
-
-	errno = 0;
-	value = strtod(argument, &end);
-	if (end != argument && *end == '%')
-		end++;
-	if (argument[0] < '0' || argument[0] > '9' || *end || errno || value > 100)
-		return limpet_ui_usage("report", "invalid percentage '%s' for --min", argument);
-	*ret_share = value / 100;
+	ret->kind = (enum limpet_view_kind)at;
 	return LIMPET_EXIT_OK;
 }
 
 static int take_option(int option, void *context)
 {
 	struct report_options *o = context;
-	size_t depth = 0;
-	int status;
 
 	switch (option) {
 	case 'n':
 		o->limited = true;
 		return limpet_cli_parse_number("report", "limit", optarg, &o->limit);
-	case OPT_SORT:
+	case LIMPET_OPT_SORT:
 		o->sorted = true;
 		return limpet_cli_parse_sort("report", optarg, &o->sort);
 	case OPT_VIEW:
-		return parse_view(optarg, &o->view.kind);
-	case OPT_FUNCTION:
-		o->view.function = optarg;
-		return LIMPET_EXIT_OK;
-	case OPT_DEPTH:
-		status = limpet_cli_parse_number("report", "depth", optarg, &depth);
-		o->view.depth = depth < UINT32_MAX ? (unsigned)depth : UINT32_MAX;
-		return status;
-	case OPT_MIN:
-		o->least_given = true;
-		return parse_percent(optarg, &o->view.least_share);
-	case OPT_FORMAT:
+		return parse_view(optarg, &o->view);
+	case LIMPET_OPT_FORMAT:
 		return limpet_cli_parse_format("report", optarg, &o->format);
-	case OPT_JSON:
+	case LIMPET_OPT_JSON:
 		o->format = LIMPET_CLI_JSON;
 		return LIMPET_EXIT_OK;
 	default:
@@ -162,11 +115,8 @@ static int take_operands(int count, char **operands, void *context)
 		status = limpet_cli_view_times("report", &o->cut, o->file);
 	if (status != LIMPET_EXIT_OK)
 		return status;
-	if (o->view.kind == LIMPET_VIEW_CALLERS && !o->view.function)
-		return limpet_ui_usage("report", "missing --function");
-	if (o->view.function && o->view.kind != LIMPET_VIEW_SITES &&
-	    o->view.kind != LIMPET_VIEW_CALLERS)
-		return limpet_ui_usage("report", "--function and --view cannot be used together");
+	if (o->view.kind == LIMPET_VIEW_CALLERS && (!o->view.function || !*o->view.function))
+		return limpet_ui_usage("report", "--view callers needs a function: callers=NAME");
 	if (o->view.kind == LIMPET_VIEW_TIMELINE && o->limited && o->limit > PARTS_MAX)
 		return limpet_ui_usage("report", "a timeline has at most %d parts, not %zu",
 				       PARTS_MAX, o->limit);
@@ -179,13 +129,17 @@ static int take_operands(int count, char **operands, void *context)
 	if (o->view.kind == LIMPET_VIEW_PAGES && o->cut.born)
 		return limpet_ui_usage("report",
 				       "pages cannot be filtered by when blocks were allocated");
-	if (o->view.function)
-		o->view.kind = LIMPET_VIEW_CALLERS;
 	return LIMPET_EXIT_OK;
 }
 
-static const struct limpet_line command = {"report",     help,        ":n:h",
-					   long_options, take_option, take_operands};
+static const struct limpet_line command = {
+	.name = "report",
+	.usage = help_usage,
+	.end = help_end,
+	.options = option_list,
+	.take_option = take_option,
+	.take_operands = take_operands,
+};
 
 /* Code that a JIT compiler made, and that has no name in the trace. */
 static bool has_nameless_code(const struct limpet_model *model)
@@ -285,7 +239,7 @@ static int print_report(struct limpet_analysis *analysis, const struct report_op
 	options.filters = analysis->filtered ? limpet_cli_view_filters(&o->cut, filters) : NULL;
 	if (result >= 0)
 		result = limpet_report_new(analysis->model, &options, &report);
-	limpet_pager_begin(&pager, result >= 0 && o->format != LIMPET_CLI_JSON && !o->no_pager);
+	limpet_pager_begin(&pager, result >= 0 && o->format != LIMPET_CLI_JSON);
 	if (result >= 0)
 		result = o->format == LIMPET_CLI_JSON ? limpet_report_json_print(report, stdout)
 			 : o->format == LIMPET_CLI_MARKDOWN
@@ -305,7 +259,7 @@ static int print_view(struct limpet_analysis *analysis, const struct report_opti
 	struct limpet_pager pager;
 	int result = 0;
 
-	limpet_pager_begin(&pager, o->format != LIMPET_CLI_JSON && !o->no_pager);
+	limpet_pager_begin(&pager, o->format != LIMPET_CLI_JSON);
 	limpet_cli_output_begin(&output, o->format);
 	if (output.file)
 		result = o->format == LIMPET_CLI_JSON
@@ -344,7 +298,7 @@ static int report_file(struct report_options *o, int *ret_status, struct limpet_
 	o->view.limit = o->limited                     ? o->limit
 			: o->format == LIMPET_CLI_JSON ? SIZE_MAX
 						       : SITES_SHOWN;
-	if (!o->least_given && o->format != LIMPET_CLI_JSON)
+	if (o->format != LIMPET_CLI_JSON)
 		o->view.least_share = LEAST_SHARE;
 	*ret_status = limpet_cli_check_window("report", &o->cut, analysis.reader);
 	if (*ret_status == LIMPET_EXIT_OK)

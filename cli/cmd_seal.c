@@ -1,9 +1,9 @@
 /* `limpet seal FILE`: adds functions, files and lines to a trace. */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "analyzer/seal/seal.h"
 #include "analyzer/symbols/debuginfod.h"
@@ -17,30 +17,24 @@
 #include "common/open_file.h"
 #include "injector/proc/target_process.h"
 
-static const char help[] =
+static const char help_usage[] =
 	"Usage: limpet seal [OPTIONS] FILE\n"
 	"Adds functions, files and lines to a trace, so that it can be read on any\n"
 	"machine. Run it where the program and its libraries are; run it again when more\n"
 	"debug information is at hand. Ctrl-C keeps what was found so far.\n"
-	"Servers are asked only if DEBUGINFOD_URLS names them.\n"
-	"\n"
-	"      --debug-dir DIR   look for modules and debug files here first; may be\n"
-	"                        given several times\n"
-	"  -q, --quiet           no progress and no notes\n"
-	"  -h, --help            this text\n"
-	"\n"
+	"Servers are asked only if DEBUGINFOD_URLS names them.\n";
+static const char help_end[] =
 	"Exit status: 0 done, 1 failed or interrupted, 2 usage. More: man limpet-seal\n";
 
-enum { OPT_DEBUG_DIR = 256 };
 #define MAX_DEBUG_DIRS 64
 /* For all files together; Ctrl-C ends it at any time. */
 #define DEBUGINFOD_SECONDS 600u
 
-static const struct option long_options[] = {
-	{"debug-dir", required_argument, NULL, OPT_DEBUG_DIR},
-	{"quiet", no_argument, NULL, 'q'},
-	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
+static const struct limpet_option option_list[] = {
+	{"debug-dir", 0, "DIR",
+	 "look for modules and debug files here first; may be given several times", 'd', NULL},
+	LIMPET_LINE_QUIET("no progress and no notes"),
+	{0},
 };
 
 struct seal_options {
@@ -61,7 +55,7 @@ static int take_option(int option, void *context)
 {
 	struct seal_options *o = context;
 
-	(void)option; /* OPT_DEBUG_DIR: there is no other */
+	(void)option; /* --debug-dir: there is no other */
 	if (o->debug_dir_count == MAX_DEBUG_DIRS)
 		return limpet_ui_usage("seal", "more than %d debug directories", MAX_DEBUG_DIRS);
 	if (access(optarg, R_OK | X_OK) < 0)
@@ -77,8 +71,14 @@ static int take_operands(int count, char **operands, void *context)
 				      &((struct seal_options *)context)->file);
 }
 
-static const struct limpet_line command = {"seal",       help,        ":qh",
-					   long_options, take_option, take_operands};
+static const struct limpet_line command = {
+	.name = "seal",
+	.usage = help_usage,
+	.end = help_end,
+	.options = option_list,
+	.take_option = take_option,
+	.take_operands = take_operands,
+};
 
 /* ------------------------------------------------------------------ the target's file system */
 

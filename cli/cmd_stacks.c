@@ -1,6 +1,5 @@
 /* `limpet stacks`: where every thread of a live process stands. */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <seccomp.h>
 #include <stdio.h>
@@ -23,21 +22,14 @@
 #include "injector/ptrace/step.h"
 #include "injector/stacks/stacks.h"
 
-static const char help_text[] =
-	"Usage: limpet stacks PID [--thread TID] [--json]\n"
+static const char help_usage[] =
+	"Usage: limpet stacks [OPTIONS] PID\n"
 	"Shows where every thread of a process stands: its state, its system call, and\n"
 	"its stack, with inlined functions, files and lines. Each thread is stopped for\n"
 	"as long as it takes to copy its registers and its stack, one after the other;\n"
-	"nothing is loaded into the process.\n"
-	"\n"
-	"  -p, --pid PID      the process, instead of the operand\n"
-	"      --thread TID   this thread alone\n"
-	"      --json         for programs; unknown is null\n"
-	"      --debug        each step on standard error, and what found each frame\n"
-	"  -h, --help         this text\n"
-	"\n"
-	"Exit status: 0 done, 1 failed, 2 usage, 3 refused.\n"
-	"More: man limpet-stacks\n";
+	"nothing is loaded into the process.\n";
+static const char help_end[] = "Exit status: 0 done, 1 failed, 2 usage, 3 refused.\n"
+			       "More: man limpet-stacks\n";
 
 /* ------------------------------------------------------------------ words */
 
@@ -361,14 +353,9 @@ static int show(const struct stacks_options *options)
 	return status;
 }
 
-enum { OPT_THREAD = 256 };
-
-static const struct option long_options[] = {
-	{"pid", required_argument, NULL, 'p'},
-	{"thread", required_argument, NULL, OPT_THREAD},
-	LIMPET_LINE_FLAG("json", struct stacks_options, json),
-	{"debug", no_argument, NULL, LIMPET_LINE_DEBUG},
-	{"help", no_argument, NULL, 'h'},
+static const struct limpet_option option_list[] = {
+	{"thread", 0, "TID", "this thread alone", 't', NULL},
+	LIMPET_LINE_FLAG("json", struct stacks_options, json, "for programs; unknown is null"),
 	{0},
 };
 
@@ -376,8 +363,8 @@ static int take_option(int option, void *context)
 {
 	struct stacks_options *options = context;
 
-	return limpet_line_parse_pid(optarg,
-				     option == OPT_THREAD ? &options->thread : &options->pid);
+	(void)option; /* --thread: there is no other */
+	return limpet_line_parse_pid(optarg, &options->thread);
 }
 
 static int take_operands(int count, char **operands, void *context)
@@ -391,7 +378,13 @@ static int take_operands(int count, char **operands, void *context)
 }
 
 static const struct limpet_line command_line = {
-	"stacks", help_text, ":hp:", long_options, take_option, take_operands};
+	.name = "stacks",
+	.usage = help_usage,
+	.end = help_end,
+	.options = option_list,
+	.take_option = take_option,
+	.take_operands = take_operands,
+};
 
 int limpet_cmd_stacks(int argc, char **argv)
 {

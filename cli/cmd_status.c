@@ -1,10 +1,10 @@
 /* `limpet status`: running captures and their progress, and processes with an agent that was left
  * behind. */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "analyzer/text/json_printer.h"
 #include "cli/command_line.h"
@@ -18,14 +18,11 @@
 #include "injector/proc/processes.h"
 #include "injector/proc/target_process.h"
 
-static const char help_text[] =
-	"Usage: limpet status [PID] [--json]\n"
+static const char help_usage[] =
+	"Usage: limpet status [OPTIONS] [PID]\n"
 	"Shows the captures that run on this machine, with their marks, and the agents\n"
-	"that were left in processes when a capture ended badly; with PID, only that one.\n"
-	"\n"
-	"      --json   for programs; exact numbers, unknown is null\n"
-	"  -h, --help   this text\n"
-	"\n"
+	"that were left in processes when a capture ended badly; with PID, only that one.\n";
+static const char help_end[] =
 	"You see your own captures; root sees everybody's.\n"
 	"States: attaching, capturing, detaching, sealing; dormant: no capture, but an\n"
 	"agent was left, which `limpet stop PID` removes.\n"
@@ -280,9 +277,9 @@ struct status_options {
 	bool json;
 };
 
-static const struct option long_options[] = {
-	LIMPET_LINE_FLAG("json", struct status_options, json),
-	{"help", no_argument, NULL, 'h'},
+static const struct limpet_option option_list[] = {
+	LIMPET_LINE_FLAG("json", struct status_options, json,
+			 "for programs; exact numbers, unknown is null"),
 	{0},
 };
 
@@ -292,11 +289,13 @@ static int take_operands(int count, char **operands, void *context)
 				    &((struct status_options *)context)->pid);
 }
 
-static const struct limpet_line command = {.name = "status",
-					   .help = help_text,
-					   .short_options = ":h",
-					   .long_options = long_options,
-					   .take_operands = take_operands};
+static const struct limpet_line command = {
+	.name = "status",
+	.usage = help_usage,
+	.end = help_end,
+	.options = option_list,
+	.take_operands = take_operands,
+};
 
 int limpet_cmd_status(int argc, char **argv)
 {

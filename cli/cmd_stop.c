@@ -1,8 +1,8 @@
 /* `limpet stop`: ends captures from any terminal, and waits until their traces are complete. */
 #include <errno.h>
-#include <getopt.h>
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "analyzer/trace/trace_reader.h"
 #include "cli/capture_command.h"
@@ -16,18 +16,13 @@
 #include "injector/proc/target_process.h"
 #include "injector/ptrace/tracer.h"
 
-static const char help_text[] =
+static const char help_usage[] =
 	"Usage: limpet stop [OPTIONS] PID...\n"
 	"       limpet stop [OPTIONS] --all\n"
 	"Ends the capture of a process safely, waits until the trace is whole, and prints\n"
 	"the trace's path. Ctrl-C ends the waiting only: the capture still stops.\n"
-	"An agent that a killed limpet left in a process is removed.\n"
-	"\n"
-	"      --all     every capture and dormant agent that you can see\n"
-	"  -q, --quiet   print only the paths\n"
-	"      --debug   each step in a process, on standard error\n"
-	"  -h, --help    this text\n"
-	"\n"
+	"An agent that a killed limpet left in a process is removed.\n";
+static const char help_end[] =
 	"Exit status: that of the capture (0 done, 4 with losses, 5 agent stays dormant),\n"
 	"1 not captured or failed, 2 usage. More: man limpet-stop\n";
 
@@ -301,11 +296,10 @@ struct stop_options {
 	int count;
 };
 
-static const struct option long_options[] = {
-	LIMPET_LINE_FLAG("all", struct stop_options, all),
-	{"quiet", no_argument, NULL, 'q'},
-	{"debug", no_argument, NULL, LIMPET_LINE_DEBUG},
-	{"help", no_argument, NULL, 'h'},
+static const struct limpet_option option_list[] = {
+	LIMPET_LINE_FLAG("all", struct stop_options, all,
+			 "every capture and dormant agent that you can see"),
+	LIMPET_LINE_QUIET("print only the paths"),
 	{0},
 };
 
@@ -326,11 +320,13 @@ static int take_operands(int count, char **operands, void *context)
 	return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
 }
 
-static const struct limpet_line command = {.name = "stop",
-					   .help = help_text,
-					   .short_options = ":qh",
-					   .long_options = long_options,
-					   .take_operands = take_operands};
+static const struct limpet_line command = {
+	.name = "stop",
+	.usage = help_usage,
+	.end = help_end,
+	.options = option_list,
+	.take_operands = take_operands,
+};
 
 int limpet_cmd_stop(int argc, char **argv)
 {

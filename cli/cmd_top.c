@@ -1,6 +1,5 @@
 /* `limpet top PID|FILE`: a capture on the screen, while it runs or afterwards. */
 #include <errno.h>
-#include <getopt.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,38 +14,22 @@
 #include "collector/control/control_client.h"
 #include "common/units.h"
 
-#define DELAY_NS 1000000000ull
-#define LEAST_DELAY_NS 100000000ull
 /* An attach that takes longer is stuck. */
 #define ATTACH_WAIT_MS 30000
 #define ATTACH_STEP_MS 100
 
-/* clang-format off */
-static const char help[] =
+static const char help_usage[] =
 	"Usage: limpet top [OPTIONS] PID|FILE\n"
 	"Shows a capture on the terminal, live: who holds, who grows, who allocates. Of\n"
 	"PID the capture that runs now; of FILE a trace, finished or being written.\n"
-	"It never attaches, and the capture goes on when it ends. ? shows the keys.\n"
-	"\n"
-	"      --sort WORD       live, growth, allocations, allocated, temporary or peak;\n"
-	"                        default: live, peak for the trace of a run\n"
-	"      --delay DUR       between two looks at the capture; default: 1s\n"
-	"      --include REGEX   only stacks with a frame that matches\n"
-	LIMPET_HIDE_HELP
-	"  -h, --help            this text\n"
-	"\n"
+	"It never attaches, and the capture goes on when it ends. ? shows the keys.\n";
+static const char help_end[] =
 	"Exit status: 0 done, 1 PID is not being captured, or failed, 2 usage.\n"
 	"More: man limpet-top\n";
-/* clang-format on */
 
-enum { OPT_SORT = LIMPET_OPT_OWN, OPT_DELAY };
-
-static const struct option long_options[] = {
-	{"sort", required_argument, NULL, OPT_SORT},
-	{"delay", required_argument, NULL, OPT_DELAY},
-	LIMPET_FILTER_OPTIONS,
-	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
+static const struct limpet_option option_list[] = {
+	LIMPET_SORT_OPTION("live (default), growth, allocations, allocated, temporary or peak")
+		LIMPET_FILTER_OPTIONS{0},
 };
 
 struct top_options {
@@ -61,15 +44,9 @@ static int take_option(int option, void *context)
 	struct top_options *o = context;
 
 	switch (option) {
-	case OPT_SORT:
+	case LIMPET_OPT_SORT:
 		o->sorted = true;
 		return limpet_cli_parse_sort("top", optarg, &o->top.sort);
-	case OPT_DELAY:
-		if (limpet_units_parse_duration(optarg, &o->top.delay_ns) < 0)
-			return limpet_ui_usage("top", "invalid time '%s' for --delay", optarg);
-		if (o->top.delay_ns < LEAST_DELAY_NS)
-			o->top.delay_ns = LEAST_DELAY_NS;
-		return LIMPET_EXIT_OK;
 	default:
 		return limpet_cli_view_option("top", &o->cut, option, optarg);
 	}
@@ -92,8 +69,14 @@ static int take_operands(int count, char **operands, void *context)
 	return LIMPET_EXIT_OK;
 }
 
-static const struct limpet_line command = {"top",        help,        ":h",
-					   long_options, take_option, take_operands};
+static const struct limpet_line command = {
+	.name = "top",
+	.usage = help_usage,
+	.end = help_end,
+	.options = option_list,
+	.take_option = take_option,
+	.take_operands = take_operands,
+};
 
 /* ------------------------------------------------------------------ the capture of a process */
 
@@ -181,7 +164,7 @@ static int show(struct top_options *o, int *ret_status, struct limpet_err *err)
 
 int limpet_cmd_top(int argc, char **argv)
 {
-	struct top_options options = {.top = {.delay_ns = DELAY_NS}};
+	struct top_options options = {0};
 	struct limpet_err err = {0};
 	int status, code = 0;
 

@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/settings.h"
+#include "cli/ui.h"
 #include "common/array.h"
 #include "common/clock.h"
 #include "common/err.h"
@@ -153,6 +155,18 @@ static void at_end(void)
 		fprintf(stderr, "debug: %" PRIu64 " steps are not shown\n", debug.lost);
 }
 
+static void list_settings(void)
+{
+	for (const struct limpet_setting *setting = limpet_settings; setting->name; setting++) {
+		const char *value = getenv(setting->name);
+		char text[128];
+
+		snprintf(text, sizeof(text), "%s=%s (%s)", setting->name, value ? value : "",
+			 setting->what);
+		print(0, debug.first_ns, limpet_ui_clean(text), "");
+	}
+}
+
 void limpet_debug_begin(void)
 {
 	static const struct limpet_step_watcher watcher = {
@@ -163,6 +177,7 @@ void limpet_debug_begin(void)
 	debug.first_ns = limpet_monotonic_ns();
 	limpet_step_watch(&watcher);
 	atexit(at_end);
+	list_settings();
 }
 
 void limpet_debug_begin_if_asked(void)

@@ -73,11 +73,12 @@ static void offer(void *context, const char *allocator)
 
 	if (it->refused)
 		snprintf(it->refused->hint + used, sizeof(it->refused->hint) - used,
-			 "%s`limpet attach --uprobes %d` looks for its functions", used ? "; " : "",
-			 it->pid);
+			 "%s`limpet attach --alloc-functions search %d` looks for its functions",
+			 used ? "; " : "", it->pid);
 	else
-		limpet_ui_hint("`limpet attach --uprobes %d` looks for the functions of %s",
-			       it->pid, allocator);
+		limpet_ui_hint(
+			"`limpet attach --alloc-functions search %d` looks for the functions of %s",
+			it->pid, allocator);
 }
 
 bool limpet_find_hidden(const struct limpet_target *target, struct limpet_capture_options *options,
@@ -96,7 +97,7 @@ bool limpet_find_hidden(const struct limpet_target *target, struct limpet_captur
 	/* A limpet that follows a child does not know what this one finds. */
 	if (options->follow_fork || options->forked.start_ticks || !is_only_hidden(preflight))
 		return false;
-	if (!options->uprobes) {
+	if (!options->search) {
 		(void)!limpet_hidden_show(
 			target, offer, &(struct offer){.pid = preflight->pid, .refused = refused});
 		return false;
@@ -120,12 +121,14 @@ static void announce(void *context, const char *allocator)
 	finding = &preflight->list[preflight->count++];
 	*finding = (struct limpet_finding){.id = "hidden", .severity = LIMPET_FINDING_NOTE};
 	snprintf(finding->text, sizeof(finding->text),
-		 "with --uprobes attach looks for the functions of %s: it watches their calls for "
+		 "with --alloc-functions search attach looks for the functions of %s: it watches "
+		 "their calls for "
 		 "a while, if the kernel has uprobes, and follows them if it is certain what each "
 		 "does",
 		 allocator);
 	snprintf(finding->hint, sizeof(finding->hint),
-		 "`limpet attach --uprobes %d`, unless an exception or another coroutine may leave "
+		 "`limpet attach --alloc-functions search %d`, unless an exception or another "
+		 "coroutine may leave "
 		 "such a function: it would end the program",
 		 preflight->pid);
 }

@@ -10,10 +10,10 @@
 
 struct limpet_target;
 
-/* Looks, with --uprobes, if the target has an allocator that is not followed, and nothing else
- * stands against an attach. Says what it does, and what comes of it: in `err`, if that is why
- * preflight refuses. Without the option it says that there is one. True: functions were found,
- * which are now in the options' list, and preflight has to be run again with it. */
+/* Looks, with --alloc-functions search, if the target has an allocator that is not followed, and
+ * nothing else stands against an attach. Says what it does, and what comes of it: in `err`, if that
+ * is why preflight refuses. Without the option it says that there is one. True: functions were
+ * found, which are now in the options' list, and preflight has to be run again with it. */
 bool limpet_find_hidden(const struct limpet_target *target, struct limpet_capture_options *options,
 			const struct limpet_preflight *preflight, struct limpet_err *err);
 

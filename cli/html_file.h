@@ -1,4 +1,4 @@
-/* The output file of an HTML page: as private as the trace; does not replace a file unless asked;
+/* The output file of an HTML page: as private as the trace; replaces no file but an earlier page;
  * complete or absent. */
 #ifndef LIMPET_CLI_HTML_FILE_H
 #define LIMPET_CLI_HTML_FILE_H
@@ -17,9 +17,8 @@ struct limpet_html_file {
 /* The trace's name with `suffix` in place of .limpet; malloc'ed, NULL if out of memory. */
 char *limpet_html_file_name(const char *trace, const char *suffix);
 
-/* force: replace an existing file. `command` is for the hint. */
-int limpet_html_file_open(const char *command, const char *path, bool force,
-			  struct limpet_html_file *ret_page,
+/* -EEXIST: there is a file that is no page. */
+int limpet_html_file_open(const char *path, struct limpet_html_file *ret_page,
 			  struct limpet_err *err) LIMPET_MUST_CHECK;
 /* `result` is that of writing. Prints the path of a complete file; removes an incomplete one. */
 int limpet_html_file_close(struct limpet_html_file *page, int result,

@@ -22,6 +22,7 @@ CLI_SRC := \
 	cli/cmd_top.c \
 	cli/command_line.c \
 	cli/debug.c \
+	cli/settings.c \
 	cli/doctor_list.c \
 	cli/explain_print.c \
 	cli/explain_trace.c \
@@ -37,7 +38,6 @@ CLI_SRC := \
 	cli/main.c \
 	cli/mark_times.c \
 	cli/objects_print.c \
-	cli/page_opener.c \
 	cli/pager.c \
 	cli/pid_hint.c \
 	cli/progress.c \

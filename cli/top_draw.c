@@ -353,7 +353,7 @@ static void say_age(const struct limpet_top_screen *screen, char ret[LIMPET_UNIT
 
 	if (!screen->paused && limpet_top_source_is_live(screen->source))
 		age_ns = limpet_top_pace_age(limpet_monotonic_ns(), screen->figures_ns,
-					     screen->options.delay_ns);
+					     LIMPET_TOP_DELAY_NS);
 	limpet_units_format_duration(age, age_ns - age_ns % 1000000000);
 	snprintf(ret, LIMPET_UNITS_TEXT + 8, "%s%s%s", age_ns ? " (" : "", age_ns ? age : "",
 		 age_ns ? " old)" : "");

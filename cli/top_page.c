@@ -55,10 +55,10 @@ static int choose_path(struct limpet_top_page *page, const char *trace)
 
 int limpet_top_page_start(struct limpet_top_page *page, const char *trace, struct limpet_err *err)
 {
-	char limpet[] = "limpet", html[] = "html", output[] = "--output", force[] = "--force";
+	char limpet[] = "limpet", html[] = "html", output[] = "--output";
 	char end[] = "--";
-	char *argv[] = {limpet, html, output, page->path, force, end, NULL, NULL};
 	LIMPET_FREE char *copy = strdup(trace);
+	char *argv[] = {limpet, html, output, page->path, end, copy, NULL};
 	int fds[2], result;
 
 	if (page->limpet)
@@ -67,12 +67,6 @@ int limpet_top_page_start(struct limpet_top_page *page, const char *trace, struc
 	if (!copy || result < 0)
 		return limpet_err_set(err, copy ? result : -ENOMEM, "cannot write a page: %s",
 				      strerror(copy ? -result : ENOMEM));
-	argv[6] = copy;
-	if (!page->written) {
-		argv[4] = end;
-		argv[5] = copy;
-		argv[6] = NULL;
-	}
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return limpet_err_set(err, -errno, "cannot write a page: %s", strerror(errno));
 	result = spawn(argv, fds[1], &page->limpet);

@@ -610,7 +610,7 @@ static int update(struct limpet_top_screen *screen, struct limpet_err *err)
 	}
 	screen->busy_ns += limpet_thread_time_ns() - used;
 	screen->next_ns = limpet_top_pace_next(screen->begun_ns, limpet_monotonic_ns(),
-					       screen->busy_ns, screen->options.delay_ns);
+					       screen->busy_ns, LIMPET_TOP_DELAY_NS);
 	return result < 0 ? result : 0;
 }
 

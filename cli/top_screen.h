@@ -10,8 +10,10 @@
 #include "cli/top_source.h"
 #include "common/err.h"
 
+/* Between two updates of a running capture. */
+#define LIMPET_TOP_DELAY_NS 1000000000ull
+
 struct limpet_top_options {
-	uint64_t delay_ns;    /* between two updates of a running capture */
 	uint64_t duration_ns; /* of the capture; 0: no limit, or unknown */
 	enum limpet_report_sort sort;
 	struct limpet_filter *filter; /* borrowed; NULL: none */

@@ -25,22 +25,22 @@ static struct limpet_filter *need_filter(struct limpet_cli_view *view)
 static int add_filter(const char *command, struct limpet_cli_view *view, int option,
 		      const char *argument)
 {
+	const bool is_file = option == LIMPET_OPT_EXCLUDE && argument[0] == '@';
 	struct limpet_err err = {0};
 	int code;
 
 	if (!need_filter(view))
 		code = limpet_err_set(&err, -ENOMEM, "out of memory");
-	else if (option == LIMPET_OPT_SUPPRESSIONS)
-		code = limpet_filter_add_suppressions(view->filter, argument, &err);
+	else if (is_file)
+		code = limpet_filter_add_suppressions(view->filter, argument + 1, &err);
 	else
 		code = limpet_filter_add(view->filter, argument, option == LIMPET_OPT_EXCLUDE,
 					 &err);
 	view->include |= option == LIMPET_OPT_INCLUDE;
 	view->exclude |= option == LIMPET_OPT_EXCLUDE;
-	view->suppressions |= option == LIMPET_OPT_SUPPRESSIONS;
 	if (code >= 0)
 		return LIMPET_EXIT_OK;
-	if (option != LIMPET_OPT_SUPPRESSIONS && code == -EINVAL)
+	if (!is_file && code == -EINVAL)
 		return limpet_ui_usage(command, "%s", err.message);
 	return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 }
@@ -73,7 +73,6 @@ const char *limpet_cli_view_filters(const struct limpet_cli_view *view,
 		const char *name;
 	} options[] = {{view->include, "--include"},
 		       {view->exclude, "--exclude"},
-		       {view->suppressions, "--suppressions"},
 		       {view->born, "--born-between"}};
 	size_t left = 0, used = 0;
 
@@ -300,14 +299,13 @@ int limpet_cli_parse_sort(const char *command, const char *argument,
 	return LIMPET_EXIT_OK;
 }
 
+const char *const limpet_cli_format_words[] = {
+	[LIMPET_CLI_TEXT] = "text", [LIMPET_CLI_MARKDOWN] = "markdown", NULL};
+
 int limpet_cli_parse_format(const char *command, const char *argument,
 			    enum limpet_cli_format *ret_format)
 {
-	static const char *const words[] = {[LIMPET_CLI_TEXT] = "text",
-					    [LIMPET_CLI_JSON] = "json",
-					    [LIMPET_CLI_MARKDOWN] = "markdown",
-					    NULL};
-	int at = limpet_cli_parse_word(command, "no format", argument, words);
+	int at = limpet_cli_parse_word(command, "no format", argument, limpet_cli_format_words);
 
 	if (at < 0)
 		return LIMPET_EXIT_USAGE;

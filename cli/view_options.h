@@ -12,6 +12,7 @@
 #include "analyzer/text/report_text.h"
 #include "analyzer/trace/trace_reader.h"
 #include "analyzer/views/report.h"
+#include "cli/command_line.h"
 
 /* Values for getopt_long's tables; those of a single command start at LIMPET_OPT_OWN. */
 enum {
@@ -20,38 +21,48 @@ enum {
 	LIMPET_OPT_BORN,
 	LIMPET_OPT_INCLUDE,
 	LIMPET_OPT_EXCLUDE,
-	LIMPET_OPT_SUPPRESSIONS,
+	LIMPET_OPT_SORT,
+	LIMPET_OPT_FORMAT,
+	LIMPET_OPT_JSON,
 	LIMPET_OPT_OWN
 };
-#define LIMPET_FILTER_OPTIONS                                                    \
-	{"include", required_argument, NULL, LIMPET_OPT_INCLUDE},                \
-		{"exclude", required_argument, NULL, LIMPET_OPT_EXCLUDE},        \
-	{                                                                        \
-		"suppressions", required_argument, NULL, LIMPET_OPT_SUPPRESSIONS \
-	}
-/* Of the help texts. */
-/* clang-format off */
-#define LIMPET_HIDE_HELP                                                                     \
-	"      --exclude REGEX   hide stacks with a frame that matches\n"                     \
-	"      --suppressions F  hide stacks that match LeakSanitizer suppressions in F\n"
-#define LIMPET_BORN_HELP                                                                     \
-	"      --born-between A,B  only blocks allocated then: two times or marks\n"
-#define LIMPET_FILTER_HELP                                                                   \
-	"      --include REGEX   only stacks with a frame that matches, by function, file\n"  \
-	"                        or module; function:, file:, module:, thread: narrow it\n"   \
-	LIMPET_HIDE_HELP
-/* clang-format on */
-#define LIMPET_BORN_OPTION {"born-between", required_argument, NULL, LIMPET_OPT_BORN},
-#define LIMPET_WINDOW_OPTIONS                               \
-	{"from", required_argument, NULL, LIMPET_OPT_FROM}, \
-		{"to", required_argument, NULL, LIMPET_OPT_TO}, LIMPET_BORN_OPTION
+#define LIMPET_FILTER_OPTIONS                                                              \
+	{"include",                                                                        \
+	 0,                                                                                \
+	 "REGEX",                                                                          \
+	 "only stacks with a frame that matches, by function, file or module; function:, " \
+	 "file:, module:, thread: narrow it",                                              \
+	 LIMPET_OPT_INCLUDE,                                                               \
+	 NULL},                                                                            \
+		{"exclude",                                                                \
+		 0,                                                                        \
+		 "REGEX",                                                                  \
+		 "hide stacks with a frame that matches; @FILE: those of LeakSanitizer's " \
+		 "suppressions in FILE",                                                   \
+		 LIMPET_OPT_EXCLUDE,                                                       \
+		 NULL},
+#define LIMPET_WINDOW_OPTIONS(text)                                                                 \
+	{"from", 0, "TIME", text, LIMPET_OPT_FROM, NULL},                                           \
+		{"to", 0, "TIME", "the end of that time", LIMPET_OPT_TO, NULL},                     \
+		{"born-between",  0,   "A,B", "only blocks allocated between these times or marks", \
+		 LIMPET_OPT_BORN, NULL},
+#define LIMPET_SORT_OPTION(text) \
+	{"sort", 0, "WORD", text, LIMPET_OPT_SORT, limpet_report_sort_words},
+#define LIMPET_FORMAT_OPTION                       \
+	{"format",                                 \
+	 0,                                        \
+	 "WORD",                                   \
+	 "text or markdown, for an issue tracker", \
+	 LIMPET_OPT_FORMAT,                        \
+	 limpet_cli_format_words},
+extern const char *const limpet_cli_format_words[];
 
 struct limpet_cli_view {
 	bool from_given, to_given;
 	uint64_t from_ns, to_ns;
-	const char *from, *to, *born;        /* as given; NULL: not */
-	struct limpet_filter *filter;        /* NULL: none was given */
-	bool include, exclude, suppressions; /* it has these */
+	const char *from, *to, *born; /* as given; NULL: not */
+	struct limpet_filter *filter; /* NULL: none was given */
+	bool include, exclude;        /* it has these */
 };
 
 /* Handles one of the options above. Returns LIMPET_EXIT_OK, or another status after a message. */
@@ -86,7 +97,8 @@ int limpet_cli_parse_word(const char *command, const char *what, const char *arg
 int limpet_cli_parse_sort(const char *command, const char *argument,
 			  enum limpet_report_sort *ret_sort);
 
-enum limpet_cli_format { LIMPET_CLI_TEXT, LIMPET_CLI_JSON, LIMPET_CLI_MARKDOWN };
+enum limpet_cli_format { LIMPET_CLI_TEXT, LIMPET_CLI_MARKDOWN, LIMPET_CLI_JSON };
+/* Of --format, the first two. */
 int limpet_cli_parse_format(const char *command, const char *argument,
 			    enum limpet_cli_format *ret_format);
 

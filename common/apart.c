@@ -63,7 +63,7 @@ int limpet_apart_wait(pid_t child)
 	return status;
 }
 
-void limpet_apart_close(int first, int last)
+static void close_range_of(int first, int last)
 {
 	if (first > last || syscall(SYS_close_range, first, last, 0) == 0)
 		return;
@@ -99,10 +99,10 @@ static void keep_only(const struct limpet_apart *apart, int socket)
 				lowest = apart->fds[i];
 		if (lowest < 0)
 			break;
-		limpet_apart_close(next, lowest - 1);
+		close_range_of(next, lowest - 1);
 		next = lowest + 1;
 	}
-	limpet_apart_close(next, INT_MAX);
+	close_range_of(next, INT_MAX);
 }
 
 static _Noreturn void work_apart(const struct limpet_apart *apart, int socket)

@@ -62,9 +62,6 @@ int limpet_apart_receive(const struct limpet_apart_process *process, void *ret,
  * process ended without a result. */
 int limpet_apart(const struct limpet_apart *apart) LIMPET_MUST_CHECK;
 
-/* Closes the descriptors from `first` to `last`, for a process that goes on without limpet. */
-void limpet_apart_close(int first, int last);
-
 /* Waits until a child has ended. Its status as of waitpid(2); 0 if nobody keeps it, as where
  * SIGCHLD is ignored. */
 int limpet_apart_wait(pid_t child);

@@ -519,7 +519,7 @@ static inline uint32_t limpet_moved_page(uint64_t address)
 #define LIMPET_RULE_CACHE_BYTES (LIMPET_RULE_CACHE * 16u)
 /* ...and the order counters. */
 #define LIMPET_PRIVATE_TABLES_BYTES (LIMPET_RULE_CACHE_BYTES + LIMPET_ORDER_BYTES)
-/* Address space that the agent reserves in addition to --agent-memory; nearly all of it is never
+/* Address space that the agent reserves in addition to --memory; nearly all of it is never
  * touched. */
 #define LIMPET_AGENT_PRIVATE_BYTES (LIMPET_THREADS * LIMPET_SCRATCH_BYTES + (2u << 20))
 

@@ -24,11 +24,11 @@ $(foreach test,$(PREFLIGHT_TESTS),$(eval $(test)_SRC := test/unit/preflight_fixt
 test_preflight_seccomp_SRC += test/unit/docker_profile.c
 test_seccomp_eval_SRC := test/unit/docker_profile.c
 # A command line, and what it says.
-LINE_SRC := cli/ui.c cli/command_line.c cli/debug.c cli/pid_hint.c cli/shell_word.c cli/pager.c cli/find_program.c
+LINE_SRC := cli/ui.c cli/command_line.c cli/debug.c cli/settings.c cli/pid_hint.c cli/shell_word.c cli/pager.c cli/find_program.c
 test_ui_SRC := $(LINE_SRC)
 test_capture_options_SRC := cli/capture_options.c $(LINE_SRC)
 test_census_print_SRC := cli/census_print.c $(LINE_SRC)
-test_debug_SRC := cli/debug.c
+test_debug_SRC := $(LINE_SRC)
 test_capture_signals_SRC := cli/capture_signals.c
 test_progress_SRC := cli/progress.c $(LINE_SRC)
 test_top_editor_SRC := cli/top_editor.c

@@ -9,30 +9,47 @@
 #include "analyzer/views/analysis.h"
 #include "common/err.h"
 
-enum limpet_export_format {
-	LIMPET_EXPORT_HEAPTRACK = 0,
-	LIMPET_EXPORT_PPROF,
-	LIMPET_EXPORT_FOLDED,
-	LIMPET_EXPORT_MASSIF,
-	LIMPET_EXPORT_CALLGRIND,
-	LIMPET_EXPORT_CSV,
-	LIMPET_EXPORT_PERFETTO,
-	LIMPET_EXPORT_FIREFOX,
-	LIMPET_EXPORT_COUNT
+/* What a format needs of a trace, or cannot show a part of. */
+enum limpet_export_needs {
+	LIMPET_EXPORT_WHOLE = 1 << 0,     /* the whole capture, no window */
+	LIMPET_EXPORT_EVENTS = 1 << 1,    /* single events, of all blocks and threads */
+	LIMPET_EXPORT_BEGINNING = 1 << 2, /* from the first one on */
+	LIMPET_EXPORT_EXACT = 1 << 3,     /* no samples */
+	LIMPET_EXPORT_REPLAY = 1 << 4,    /* trees at moments */
+	LIMPET_EXPORT_HISTORY = 1 << 5,   /* figures over time */
+	LIMPET_EXPORT_SORTED = 1 << 6,    /* one figure, that of --sort */
 };
-/* The words of --format, in the order of the enum; ends with NULL. */
-extern const char *const limpet_export_words[LIMPET_EXPORT_COUNT + 1];
-/* The three tables of CSV; ends with NULL. */
-extern const char *const limpet_export_tables[];
+
+/* What is written at once. */
+struct limpet_export_part {
+	unsigned table;                       /* of the format's tables */
+	const struct limpet_history *history; /* for LIMPET_EXPORT_HISTORY */
+};
+
+/* A format: one file, which export_formats.h lists. */
+struct limpet_export_format {
+	const char *name;
+	unsigned needs; /* enum limpet_export_needs */
+	/* 0, -ENOMEM or -ENODATA; errors of `file` are found by ferror(). */
+	int (*write)(struct limpet_analysis *analysis, const struct limpet_export_part *part,
+		     FILE *file);
+	const char *const *tables; /* each in a file of its own, up to NULL; NULL: one file */
+	/* The ending of a binary format's file: not for a terminal. NULL: it is text. */
+	const char *binary;
+};
+
+/* NULL: there is none of that index. */
+const struct limpet_export_format *limpet_export_format(size_t index);
+/* Their names; ends with NULL. */
+extern const char *const limpet_export_words[];
 
 /* Number of moments in a massif file, and of dumps of Perfetto. */
 #define LIMPET_EXPORT_MOMENTS 80
 
-/* heaptrack, CSV, Perfetto and Firefox get a whole capture: a window is -ENOTSUP, with a message.
- * So is a filter by threads for the first two, a sampled capture for heaptrack, and one for stacks
- * by temporary allocations. -ENODATA: the trace has no single events, or not all. -ENOMEM; errors
- * of `file` are found by ferror(). `table`: the table of CSV to write. */
-int limpet_export(struct limpet_analysis *analysis, enum limpet_export_format format,
+/* -ENOTSUP, -ENODATA: the format needs what the trace does not have, or shows all where a part was
+ * asked for; with a message. -ENOMEM; errors of `file` are found by ferror(). `table`: the one to
+ * write, of a format that has several. */
+int limpet_export(struct limpet_analysis *analysis, const struct limpet_export_format *format,
 		  unsigned table, FILE *file, struct limpet_err *err) LIMPET_MUST_CHECK;
 
 #endif

@@ -134,7 +134,8 @@ static void print_costs(struct writer *writer, struct cost *const *list, size_t 
 	}
 }
 
-int limpet_export_callgrind(struct limpet_analysis *analysis, FILE *file)
+static int write_callgrind(struct limpet_analysis *analysis, const struct limpet_export_part *part,
+			   FILE *file)
 {
 	struct writer writer = {.analysis = analysis, .file = file};
 	LIMPET_FREE char *command = limpet_export_name(analysis->model->target->command, "", ' ');
@@ -145,6 +146,7 @@ int limpet_export_callgrind(struct limpet_analysis *analysis, FILE *file)
 	size_t count = 0;
 	int code = add_costs(&writer);
 
+	(void)part;
 	fprintf(file,
 		"# callgrind format\nversion: 1\ncreator: limpet\npid: %u\ncmd: %s\n"
 		"%s%s%spositions: line\nevents: Live LiveBlocks Peak Allocated "
@@ -173,3 +175,8 @@ int limpet_export_callgrind(struct limpet_analysis *analysis, FILE *file)
 	}
 	return writer.failed ? -ENOMEM : code;
 }
+
+const struct limpet_export_format limpet_export_callgrind = {
+	.name = "callgrind",
+	.write = write_callgrind,
+};

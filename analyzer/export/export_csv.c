@@ -188,10 +188,19 @@ static int print_frames(struct limpet_analysis *analysis, FILE *file)
 	return code;
 }
 
-int limpet_export_csv(struct limpet_analysis *analysis, unsigned table, FILE *file)
+static int write_csv(struct limpet_analysis *analysis, const struct limpet_export_part *part,
+		     FILE *file)
 {
 	static int (*const tables[])(struct limpet_analysis *,
 				     FILE *) = {print_events, print_stacks, print_frames};
 
-	return table < LIMPET_COUNT_OF(tables) ? tables[table](analysis, file) : -EINVAL;
+	return part->table < LIMPET_COUNT_OF(tables) ? tables[part->table](analysis, file)
+						     : -EINVAL;
 }
+
+const struct limpet_export_format limpet_export_csv = {
+	.name = "csv",
+	.needs = LIMPET_EXPORT_WHOLE | LIMPET_EXPORT_EVENTS,
+	.write = write_csv,
+	.tables = (const char *const[]){"events", "stacks", "frames", NULL},
+};

@@ -548,11 +548,11 @@ static int take_blocks(struct writer *writer)
 	return code;
 }
 
-int limpet_export_firefox(struct limpet_analysis *analysis, const struct limpet_history *history,
-			  FILE *file)
+static int write_firefox(struct limpet_analysis *analysis, const struct limpet_export_part *part,
+			 FILE *file)
 {
 	struct writer writer = {.analysis = analysis,
-				.history = history,
+				.history = part->history,
 				.printer = {.file = file},
 				.stacks = {.locations = analysis->locations}};
 	int code = take_blocks(&writer);
@@ -581,3 +581,9 @@ int limpet_export_firefox(struct limpet_analysis *analysis, const struct limpet_
 	free(writer.rows);
 	return code;
 }
+
+const struct limpet_export_format limpet_export_firefox = {
+	.name = "firefox",
+	.needs = LIMPET_EXPORT_WHOLE | LIMPET_EXPORT_HISTORY,
+	.write = write_firefox,
+};

@@ -118,7 +118,8 @@ static int print_tree(const struct limpet_analysis *analysis, const struct limpe
 	return code;
 }
 
-int limpet_export_folded(struct limpet_analysis *analysis, FILE *file)
+static int write_folded(struct limpet_analysis *analysis, const struct limpet_export_part *part,
+			FILE *file)
 {
 	LIMPET_FREE uint32_t *alike = NULL;
 	struct limpet_view view = analysis->view;
@@ -126,6 +127,7 @@ int limpet_export_folded(struct limpet_analysis *analysis, FILE *file)
 	char **names = NULL;
 	int code = clean_names(analysis->locations, view.full, &names);
 
+	(void)part;
 	if (code == 0)
 		code = find_alike(names, analysis->locations->function_count, &alike);
 	view.alike = alike;
@@ -137,3 +139,9 @@ int limpet_export_folded(struct limpet_analysis *analysis, FILE *file)
 	free_names(names);
 	return code;
 }
+
+const struct limpet_export_format limpet_export_folded = {
+	.name = "folded",
+	.needs = LIMPET_EXPORT_SORTED,
+	.write = write_folded,
+};

@@ -1,24 +1,24 @@
-/* What writes each format, for limpet_export(), which has checked what it may be asked for, and
- * what the formats share. Each returns 0, -ENOMEM or -ENODATA; errors of `file` are found by
- * ferror(). */
+/* The list of formats, and what they share. */
 #ifndef LIMPET_ANALYZER_EXPORT_EXPORT_FORMATS_H
 #define LIMPET_ANALYZER_EXPORT_EXPORT_FORMATS_H
 
 #include <stdio.h>
 
-#include "analyzer/model/history.h"
-#include "analyzer/views/analysis.h"
+#include "analyzer/export/export.h"
 
-int limpet_export_heaptrack(struct limpet_analysis *analysis, FILE *file);
-int limpet_export_pprof(struct limpet_analysis *analysis, FILE *file);
-int limpet_export_folded(struct limpet_analysis *analysis, FILE *file);
-int limpet_export_massif(struct limpet_analysis *analysis, FILE *file);
-int limpet_export_callgrind(struct limpet_analysis *analysis, FILE *file);
-int limpet_export_csv(struct limpet_analysis *analysis, unsigned table, FILE *file);
-int limpet_export_perfetto(struct limpet_analysis *analysis, const struct limpet_history *history,
-			   FILE *file);
-int limpet_export_firefox(struct limpet_analysis *analysis, const struct limpet_history *history,
-			  FILE *file);
+/* The formats, in the order of the help: each export_NAME.c defines limpet_export_NAME. */
+#define LIMPET_EXPORT_FORMATS(X) \
+	X(heaptrack)             \
+	X(pprof)                 \
+	X(folded)                \
+	X(massif)                \
+	X(callgrind)             \
+	X(csv)                   \
+	X(perfetto)              \
+	X(firefox)
+
+#define LIMPET_EXPORT_DECLARE(name) extern const struct limpet_export_format limpet_export_##name;
+LIMPET_EXPORT_FORMATS(LIMPET_EXPORT_DECLARE)
 
 /* A name for one line of a text format: harmless, and with `instead` for each byte of `reserved`.
  * malloc'ed. */

@@ -240,11 +240,13 @@ static int write_all(struct writer *writer)
 	return code < 0 ? code : 0;
 }
 
-int limpet_export_heaptrack(struct limpet_analysis *analysis, FILE *file)
+static int write_heaptrack(struct limpet_analysis *analysis, const struct limpet_export_part *part,
+			   FILE *file)
 {
 	struct writer writer = {.analysis = analysis, .file = file};
 	int code = -ENOMEM;
 
+	(void)part;
 	writer.ip_of_location =
 		calloc(analysis->locations->address_count + 2ul, sizeof(*writer.ip_of_location));
 	writer.trace_of_node =
@@ -259,3 +261,10 @@ int limpet_export_heaptrack(struct limpet_analysis *analysis, FILE *file)
 	free(writer.chain);
 	return code;
 }
+
+const struct limpet_export_format limpet_export_heaptrack = {
+	.name = "heaptrack",
+	.needs = LIMPET_EXPORT_WHOLE | LIMPET_EXPORT_EVENTS | LIMPET_EXPORT_BEGINNING |
+		 LIMPET_EXPORT_EXACT,
+	.write = write_heaptrack,
+};

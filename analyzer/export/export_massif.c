@@ -109,7 +109,8 @@ static void print_tree_snapshot(struct writer *writer, enum limpet_report_sort s
 	limpet_view_tree_free(tree);
 }
 
-int limpet_export_massif(struct limpet_analysis *analysis, FILE *file)
+static int write_massif(struct limpet_analysis *analysis, const struct limpet_export_part *part,
+			FILE *file)
 {
 	const struct limpet_replay *replay = analysis->replay;
 	const struct limpet_model *model = analysis->model;
@@ -120,6 +121,7 @@ int limpet_export_massif(struct limpet_analysis *analysis, FILE *file)
 	bool peak_done = false;
 	unsigned number = 0;
 
+	(void)part;
 	if (!replay)
 		return -EINVAL;
 	snprintf(subject, sizeof(subject), "limpet, process %u", model->target->pid);
@@ -144,3 +146,9 @@ int limpet_export_massif(struct limpet_analysis *analysis, FILE *file)
 		print_tree_snapshot(&writer, LIMPET_REPORT_LIVE, number, model->to_ns, "detailed");
 	return writer.code;
 }
+
+const struct limpet_export_format limpet_export_massif = {
+	.name = "massif",
+	.needs = LIMPET_EXPORT_REPLAY,
+	.write = write_massif,
+};

@@ -463,12 +463,12 @@ static int write_heap(struct writer *writer)
 	return code;
 }
 
-int limpet_export_perfetto(struct limpet_analysis *analysis, const struct limpet_history *history,
-			   FILE *file)
+static int write_perfetto(struct limpet_analysis *analysis, const struct limpet_export_part *part,
+			  FILE *file)
 {
 	struct writer writer = {.analysis = analysis,
 				.file = file,
-				.history = history,
+				.history = part->history,
 				.stacks = {.locations = analysis->locations}};
 	int code;
 
@@ -488,3 +488,10 @@ int limpet_export_perfetto(struct limpet_analysis *analysis, const struct limpet
 	free(writer.changed);
 	return writer.failed ? -ENOMEM : code;
 }
+
+const struct limpet_export_format limpet_export_perfetto = {
+	.name = "perfetto",
+	.needs = LIMPET_EXPORT_WHOLE | LIMPET_EXPORT_HISTORY,
+	.write = write_perfetto,
+	.binary = ".pftrace",
+};

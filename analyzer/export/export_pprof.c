@@ -244,10 +244,12 @@ static void write_sample(struct writer *writer, const struct limpet_model_site *
 	flush_message(writer, PROFILE_SAMPLE);
 }
 
-int limpet_export_pprof(struct limpet_analysis *analysis, FILE *file)
+static int write_pprof(struct limpet_analysis *analysis, const struct limpet_export_part *part,
+		       FILE *file)
 {
 	struct writer writer = {.analysis = analysis, .file = file};
 
+	(void)part;
 	writer.written = calloc(analysis->locations->address_count + 2ul, sizeof(*writer.written));
 	if (!writer.written)
 		return -ENOMEM;
@@ -265,3 +267,9 @@ int limpet_export_pprof(struct limpet_analysis *analysis, FILE *file)
 	free(writer.written);
 	return writer.failed ? -ENOMEM : 0;
 }
+
+const struct limpet_export_format limpet_export_pprof = {
+	.name = "pprof",
+	.write = write_pprof,
+	.binary = ".pb.gz",
+};

@@ -4,7 +4,7 @@
  * everything else is of the window shown. */
 
 const inPart = b => b >= view.from && b < view.to;
-const NO_EVENTS = 'This page has no single events: it was written by limpet html --quick, or the capture kept only sums.';
+const NO_EVENTS = 'This page has no single events: the capture kept only sums.';
 /* The lifetimes of blocks; null: not read yet. Then `into` says so, and is drawn once more if it still is what is looked at. */
 let lives = null, livesRead = null;
 function wantLives(into) {

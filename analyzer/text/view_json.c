@@ -11,7 +11,6 @@ struct context {
 	struct limpet_analysis *analysis;
 	const struct limpet_view_options *options;
 	struct limpet_json_printer printer;
-	const struct limpet_model_site *base; /* the total for --min */
 };
 
 static json_t *figures_object(const struct context *context,
@@ -42,22 +41,11 @@ static json_t *function_object(const struct context *context, uint32_t number)
 			 function->kind != LIMPET_FRAME_PROGRAM);
 }
 
-static bool is_shown(const struct context *context, const struct limpet_model_site *figures)
-{
-	const struct limpet_view *view = &context->analysis->view;
-	int64_t whole = limpet_report_figure(context->base, view->sort);
-
-	return context->options->least_share <= 0 ||
-	       fabs((double)limpet_report_figure(figures, view->sort)) >=
-		       context->options->least_share * fabs((double)whole);
-}
-
 /* ------------------------------------------------------------------ trees */
 
 /* In depth-first order: each node comes after its parent. */
 static void print_tree(struct context *context)
 {
-	const unsigned most = context->options->depth ? context->options->depth : UINT32_MAX;
 	struct limpet_view_tree *tree;
 	uint32_t at = 0;
 	unsigned depth = 0;
@@ -70,9 +58,8 @@ static void print_tree(struct context *context)
 	limpet_json_begin_list(&context->printer, "nodes");
 	for (;;) {
 		const struct limpet_view_node *node = &tree->nodes[at];
-		bool shown = !at || is_shown(context, &node->figures);
 
-		if (at && shown)
+		if (at)
 			limpet_json_item(&context->printer,
 					 join(json_pack("{s:I,s:I,s:I}", "id", (json_int_t)at,
 							"parent", (json_int_t)node->parent, "depth",
@@ -81,7 +68,7 @@ static void print_tree(struct context *context)
 						   figures_object(context, &node->figures))));
 		if (context->printer.error || ferror(context->printer.file))
 			break;
-		if (shown && node->first_child && depth < most) {
+		if (node->first_child) {
 			at = node->first_child;
 			depth++;
 			continue;
@@ -111,12 +98,9 @@ static json_t *row_object(struct context *context, const struct limpet_view_row 
 static void print_rows(struct context *context, const char *key,
 		       const struct limpet_view_rows *rows, bool self)
 {
-
 	limpet_json_begin_list(&context->printer, key);
 	for (size_t i = 0; i < rows->count && i < context->options->limit; i++)
-		if (is_shown(context, &rows->rows[i].total))
-			limpet_json_item(&context->printer,
-					 row_object(context, &rows->rows[i], self));
+		limpet_json_item(&context->printer, row_object(context, &rows->rows[i], self));
 	limpet_json_end_list(&context->printer);
 }
 
@@ -153,8 +137,6 @@ static void print_modules(struct context *context)
 
 static void print_calls(struct context *context, struct limpet_view_calls *calls)
 {
-
-	context->base = &calls->total;
 	limpet_json_begin_list(&context->printer, "functions");
 	for (size_t i = 0; i < calls->chosen_count; i++)
 		limpet_json_item(&context->printer, function_object(context, calls->chosen[i]));
@@ -396,17 +378,10 @@ int limpet_view_json_print(struct limpet_analysis *analysis,
 			   const struct limpet_view_options *options, FILE *file,
 			   struct limpet_err *err)
 {
-	static void (*const prints[LIMPET_VIEW_COUNT])(struct context *) = {
-		[LIMPET_VIEW_BOTTOM_UP] = print_tree,      [LIMPET_VIEW_TOP_DOWN] = print_tree,
-		[LIMPET_VIEW_FUNCTIONS] = print_functions, [LIMPET_VIEW_THREADS] = print_threads,
-		[LIMPET_VIEW_MODULES] = print_modules,     [LIMPET_VIEW_SIZES] = print_lives,
-		[LIMPET_VIEW_LIFETIMES] = print_lives,     [LIMPET_VIEW_TIMELINE] = print_timeline,
-		[LIMPET_VIEW_PAGES] = print_pages,
-	};
-	struct context context = {.analysis = analysis,
-				  .options = options,
-				  .printer = {.file = file},
-				  .base = &analysis->view.totals};
+#define PRINT(kind, word, text, json, replay) json,
+	static void (*const prints[])(struct context *) = {LIMPET_VIEWS(PRINT)};
+	struct context context = {
+		.analysis = analysis, .options = options, .printer = {.file = file}};
 	struct limpet_view_calls *calls = NULL;
 	int result = 0;
 

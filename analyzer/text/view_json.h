@@ -8,8 +8,7 @@
 
 #include "analyzer/text/view_text.h"
 
-/* One object and a newline. Errors as of limpet_view_text_print(). `least_share` and `depth` apply,
- * too. */
+/* One object and a newline. Errors as of limpet_view_text_print(). */
 int limpet_view_json_print(struct limpet_analysis *analysis,
 			   const struct limpet_view_options *options, FILE *file,
 			   struct limpet_err *err) LIMPET_MUST_CHECK;

@@ -11,9 +11,8 @@
 #include "common/base_name.h"
 #include "common/plain_text.h"
 
-const char *const limpet_view_words[LIMPET_VIEW_COUNT + 1] = {
-	"sites",   "bottom-up", "top-down",  "functions", "callers", "threads",
-	"modules", "sizes",     "lifetimes", "timeline",  "pages",   NULL};
+#define WORD(kind, word, text, json, replay) word,
+const char *const limpet_view_words[LIMPET_VIEW_COUNT + 1] = {LIMPET_VIEWS(WORD) NULL};
 
 static const char *const titles[LIMPET_REPORT_SORT_COUNT] = {
 	"held at the peak", "live", "allocations", "allocated", "temporary", "growth"};
@@ -26,13 +25,15 @@ struct context {
 	const struct limpet_view_options *options;
 	struct limpet_err *err;
 	uint64_t whole; /* the total for shares; 0: there is none */
-	uint64_t base;  /* the total for --min: the whole, or all of one function */
+	uint64_t base;  /* the total that shares are of: the whole, or all of one function */
 };
 
 bool limpet_view_needs_replay(enum limpet_view_kind kind)
 {
-	return kind == LIMPET_VIEW_THREADS || kind == LIMPET_VIEW_SIZES ||
-	       kind == LIMPET_VIEW_LIFETIMES || kind == LIMPET_VIEW_TIMELINE;
+#define REPLAY(kind, word, text, json, replay) replay,
+	static const bool needs[] = {LIMPET_VIEWS(REPLAY)};
+
+	return needs[kind];
 }
 
 /* ------------------------------------------------------------------ figures */
@@ -252,8 +253,7 @@ static void print_children(struct context *context, const struct limpet_view_tre
 
 	for (uint32_t at = tree->nodes[parent].first_child; at; at = tree->nodes[at].next)
 		all += is_shown(context, &tree->nodes[at].figures);
-	if (branch->depth >= DEPTH_MAX ||
-	    (context->options->depth && branch->depth >= context->options->depth))
+	if (branch->depth >= DEPTH_MAX)
 		return;
 	for (uint32_t at = tree->nodes[parent].first_child; at && shown < context->options->limit;
 	     at = tree->nodes[at].next) {
@@ -875,13 +875,8 @@ int limpet_view_text_print(struct limpet_analysis *analysis,
 			   const struct limpet_report_text_options *text, FILE *file,
 			   struct limpet_err *err)
 {
-	static void (*const prints[LIMPET_VIEW_COUNT])(struct context *) = {
-		[LIMPET_VIEW_BOTTOM_UP] = print_tree,      [LIMPET_VIEW_TOP_DOWN] = print_tree,
-		[LIMPET_VIEW_FUNCTIONS] = print_functions, [LIMPET_VIEW_CALLERS] = print_calls,
-		[LIMPET_VIEW_THREADS] = print_threads,     [LIMPET_VIEW_MODULES] = print_modules,
-		[LIMPET_VIEW_SIZES] = print_lives,         [LIMPET_VIEW_LIFETIMES] = print_lives,
-		[LIMPET_VIEW_TIMELINE] = print_timeline,   [LIMPET_VIEW_PAGES] = print_pages,
-	};
+#define PRINT(kind, word, text, json, replay) text,
+	static void (*const prints[])(struct context *) = {LIMPET_VIEWS(PRINT)};
 	struct context context = {.printer = {.file = file, .options = text},
 				  .analysis = analysis,
 				  .options = options,

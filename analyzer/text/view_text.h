@@ -7,20 +7,24 @@
 #include "analyzer/text/report_text.h"
 #include "analyzer/views/analysis.h"
 
-enum limpet_view_kind {
-	LIMPET_VIEW_SITES = 0, /* the report itself: report_text.h, report_json.h */
-	LIMPET_VIEW_BOTTOM_UP,
-	LIMPET_VIEW_TOP_DOWN,
-	LIMPET_VIEW_FUNCTIONS,
-	LIMPET_VIEW_CALLERS,
-	LIMPET_VIEW_THREADS,
-	LIMPET_VIEW_MODULES,
-	LIMPET_VIEW_SIZES,
-	LIMPET_VIEW_LIFETIMES,
-	LIMPET_VIEW_TIMELINE,
-	LIMPET_VIEW_PAGES,
-	LIMPET_VIEW_COUNT
-};
+/* The views: kind, word of --view, what prints it as text and as JSON (in view_text.c and
+ * view_json.c; NULL: not by this table), and whether it reads single events. The first is the
+ * report itself: report_text.h, report_json.h. */
+#define LIMPET_VIEWS(X)                                                    \
+	X(SITES, "sites", NULL, NULL, false)                               \
+	X(BOTTOM_UP, "bottom-up", print_tree, print_tree, false)           \
+	X(TOP_DOWN, "top-down", print_tree, print_tree, false)             \
+	X(FUNCTIONS, "functions", print_functions, print_functions, false) \
+	X(CALLERS, "callers", print_calls, NULL, false)                    \
+	X(THREADS, "threads", print_threads, print_threads, true)          \
+	X(MODULES, "modules", print_modules, print_modules, false)         \
+	X(SIZES, "sizes", print_lives, print_lives, true)                  \
+	X(LIFETIMES, "lifetimes", print_lives, print_lives, true)          \
+	X(TIMELINE, "timeline", print_timeline, print_timeline, true)      \
+	X(PAGES, "pages", print_pages, print_pages, false)
+
+#define LIMPET_VIEW_KIND(kind, word, text, json, replay) LIMPET_VIEW_##kind,
+enum limpet_view_kind { LIMPET_VIEWS(LIMPET_VIEW_KIND) LIMPET_VIEW_COUNT };
 /* The words of --view, in the order of the enum; ends with NULL. */
 extern const char *const limpet_view_words[LIMPET_VIEW_COUNT + 1];
 bool limpet_view_needs_replay(enum limpet_view_kind kind);
@@ -30,8 +34,7 @@ bool limpet_view_needs_replay(enum limpet_view_kind kind);
 struct limpet_view_options {
 	enum limpet_view_kind kind;
 	size_t limit;         /* of rows, or of children of one node of a tree; SIZE_MAX: all */
-	unsigned depth;       /* of a tree; 0: any */
-	double least_share;   /* of the whole, for a node of a tree to be shown */
+	double least_share;   /* of the whole, for a row or a node of a tree to be shown as text */
 	const char *function; /* for LIMPET_VIEW_CALLERS */
 };
 

@@ -99,8 +99,7 @@ static int find_row(struct limpet_diff *diff, uint32_t node, struct limpet_diff_
 	return 0;
 }
 
-static int add_heap(struct limpet_diff *diff, const struct limpet_analysis *analysis,
-		    bool by_function, bool is_new)
+static int add_heap(struct limpet_diff *diff, const struct limpet_analysis *analysis, bool is_new)
 {
 	const struct limpet_view *view = &analysis->view;
 	int code = 0;
@@ -112,7 +111,7 @@ static int add_heap(struct limpet_diff *diff, const struct limpet_analysis *anal
 
 		code = limpet_locations_stack(view->locations, view->sites[i].node, view->full,
 					      &stack);
-		for (size_t k = by_function ? 1 : stack.count; code == 0 && k-- > 0;) {
+		for (size_t k = stack.count; code == 0 && k-- > 0;) {
 			uint32_t function = view->locations->locations[stack.list[k]].function;
 
 			code = add_name(diff, view->locations->functions[function].name, &name);
@@ -199,7 +198,7 @@ static bool is_by_second(const struct limpet_diff *diff)
 }
 
 int limpet_diff_new(const struct limpet_analysis *old_heap, const struct limpet_analysis *new_heap,
-		    const struct limpet_diff_options *options, struct limpet_diff **ret_diff)
+		    const struct limpet_verdict *const verdicts[2], struct limpet_diff **ret_diff)
 {
 	struct limpet_diff *diff = calloc(1, sizeof(*diff));
 	uint32_t root;
@@ -217,9 +216,9 @@ int limpet_diff_new(const struct limpet_analysis *old_heap, const struct limpet_
 	if (code == 0)
 		code = add_node(diff, 0, root, &root);
 	if (code == 0)
-		code = add_heap(diff, old_heap, options->by_function, false);
+		code = add_heap(diff, old_heap, false);
 	if (code == 0)
-		code = add_heap(diff, new_heap, options->by_function, true);
+		code = add_heap(diff, new_heap, true);
 	if (code < 0) {
 		limpet_diff_free(diff);
 		return code;
@@ -230,7 +229,7 @@ int limpet_diff_new(const struct limpet_analysis *old_heap, const struct limpet_
 	diff->totals.old_figures = old_heap->view.totals;
 	diff->totals.new_figures = new_heap->view.totals;
 	compare(diff, &diff->totals);
-	code = limpet_diff_judge(diff, options->verdicts, options->by_function, &diff->verdict);
+	code = limpet_diff_judge(diff, verdicts, &diff->verdict);
 	if (code < 0) {
 		limpet_diff_free(diff);
 		return code;

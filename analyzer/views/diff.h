@@ -53,14 +53,10 @@ struct limpet_diff {
 	struct limpet_diff_private *private;
 };
 
-struct limpet_diff_options {
-	bool by_function; /* a row for each allocating function, whatever its callers */
-	const struct limpet_verdict *verdicts[2]; /* of the old heap, and of the new; NULL: none */
-};
-
-/* The heaps are borrowed; the sort is that of the new one's view. -ENOMEM. */
+/* `verdicts`: of the old heap, and of the new; NULL: none. The heaps are borrowed; the sort is that
+ * of the new one's view. -ENOMEM. */
 int limpet_diff_new(const struct limpet_analysis *old_heap, const struct limpet_analysis *new_heap,
-		    const struct limpet_diff_options *options,
+		    const struct limpet_verdict *const verdicts[2],
 		    struct limpet_diff **ret_diff) LIMPET_MUST_CHECK;
 void limpet_diff_free(struct limpet_diff *diff);
 

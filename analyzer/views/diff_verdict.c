@@ -199,13 +199,11 @@ static char *say_difference(const struct limpet_diff *diff, const struct level *
 	return text;
 }
 
-static char *say_levels(const struct limpet_diff *diff, const char *first, bool by_function)
+static char *say_levels(const struct limpet_diff *diff, const char *first)
 {
 	const struct level level = level_of(diff);
 	LIMPET_FREE char *difference =
-		by_function
-			? strdup("")
-			: say_difference(diff, &level, !strcmp(level.words, "live at the peak"));
+		say_difference(diff, &level, !strcmp(level.words, "live at the peak"));
 	char old[LIMPET_UNITS_TEXT], new[LIMPET_UNITS_TEXT];
 	char *text;
 
@@ -231,7 +229,7 @@ int limpet_diff_resident(const struct limpet_diff *diff, struct limpet_parts *re
 }
 
 /* Where nothing grows: the levels of resident memory, if they are known, or of live bytes. */
-static char *say_calm(const struct limpet_diff *diff, bool by_function)
+static char *say_calm(const struct limpet_diff *diff)
 {
 	const struct limpet_part *most = NULL;
 	char old[LIMPET_UNITS_TEXT], new[LIMPET_UNITS_TEXT], change[LIMPET_UNITS_TEXT];
@@ -241,7 +239,7 @@ static char *say_calm(const struct limpet_diff *diff, bool by_function)
 	int code;
 
 	if (limpet_diff_resident(diff, &parts) < 0)
-		return say_levels(diff, "Memory grows in neither: ", by_function);
+		return say_levels(diff, "Memory grows in neither: ");
 	for (size_t i = 0; i < parts.count; i++)
 		if (!most ||
 		    llabs(limpet_part_change(&parts.list[i])) > llabs(limpet_part_change(most)))
@@ -262,8 +260,7 @@ static char *say_calm(const struct limpet_diff *diff, bool by_function)
 }
 
 int limpet_diff_judge(const struct limpet_diff *diff,
-		      const struct limpet_verdict *const verdicts[2], bool by_function,
-		      char **ret_sentence)
+		      const struct limpet_verdict *const verdicts[2], char **ret_sentence)
 {
 	struct side old = {.heap = diff->old_heap, .verdict = verdicts[OLD]};
 	struct side new = {.heap = diff->new_heap, .verdict = verdicts[NEW]};
@@ -271,11 +268,11 @@ int limpet_diff_judge(const struct limpet_diff *diff,
 
 	if (judge(&old) == 0 && judge(&new) == 0) {
 		if (!old.verdict || !new.verdict)
-			text = say_levels(diff, "", by_function);
+			text = say_levels(diff, "");
 		else if (old.grows || old.rose || new.grows || new.rose)
 			text = say_growth(&old, &new);
 		else
-			text = say_calm(diff, by_function);
+			text = say_calm(diff);
 	}
 	free(old.where);
 	free(new.where);

@@ -239,7 +239,7 @@ static const struct tool tools[] = {
 	 " --objects --interval 60s` shows which of them grow."},
 	{"the Java heap", "`jcmd ", " GC.class_histogram` counts its objects by class."},
 	{"Python's arenas", "`limpet explain ",
-	 " --census` counts its blocks; tracemalloc names lines."},
+	 " --objects` counts its blocks; tracemalloc names lines."},
 	{"Go's heap", "The heap profile of net/http/pprof names its functions.", NULL},
 	{"thread stacks", "`limpet stacks ", "` shows where each thread stands."},
 	{"anonymous mappings", "`limpet pages ", "` shows which functions touch them first."},
@@ -326,7 +326,7 @@ static int say_next(const struct limpet_evidence *it, const char *file,
 		code = say_keeper(it, ret);
 	else if (is_of_blocks(finding) && file && is_word(finding->culprit.function))
 		code = asprintf(ret,
-				"`limpet report %s --function %s` shows its callers and lines.",
+				"`limpet report %s --view callers=%s` shows its callers and lines.",
 				file, finding->culprit.function);
 	else if (is_of_blocks(finding) && file)
 		code = asprintf(ret, "`limpet html %s` shows who allocated it, and when.", file);
@@ -334,7 +334,7 @@ static int say_next(const struct limpet_evidence *it, const char *file,
 		code = asprintf(ret, "malloc_trim(0) in the program would give %s back at once.",
 				trimmed);
 	else if (finding->kind == LIMPET_HEAP_STEADY && find_old(it, &old_bytes))
-		code = asprintf(ret, "`limpet explain %u --census` counts its blocks by size.",
+		code = asprintf(ret, "`limpet explain %u --objects` counts its blocks by size.",
 				pid);
 	else if (tool && tool->after)
 		code = asprintf(ret, "%s%u%s", tool->before, pid, tool->after);

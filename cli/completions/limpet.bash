@@ -22,18 +22,26 @@ _limpet_traces()
 	compgen -d -- "$1"
 }
 
+# The options of the command as limpet itself tells them: into `names`, and those of option $3 into `value` and `values`.
+_limpet_options()
+{
+	local name letter is words
+	names='' value='' values=''
+	while IFS='|' read -r name letter is words; do
+		names+="$name "
+		if [[ $3 && ($3 == "$name" || $3 == "$letter") ]]; then value=$is values=$words; fi
+	done < <("$1" "$2" --complete 2>/dev/null)
+}
+
 _limpet()
 {
-	local commands='attach run mark stop status doctor explain stacks pages report top html diff export seal help'
-	local capture='--output --duration --quiet --sample --max-size --compact --addresses --agent-memory --collector-memory --on-overload
-		--attach-timeout --no-seal --partial --with-command-line --alloc-functions
-		--assume-seccomp-ok --follow-fork --load --debug --help'
-	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
-	local command=${COMP_WORDS[1]} values='' i
+	local program=${COMP_WORDS[0]} word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
+	local command=${COMP_WORDS[1]} names value values i
 
 	COMPREPLY=()
-	if ((COMP_CWORD == 1)); then
-		values="$commands --help --version"
+	if ((COMP_CWORD == 1)) || [[ $command == help ]]; then
+		values=$("$program" --help 2>/dev/null | sed -n 's/^  \([a-z]*\) .*/\1/p' | grep -vx limpet)
+		((COMP_CWORD > 1)) || values+=' help --help --version'
 		mapfile -t COMPREPLY < <(compgen -W "$values" -- "$word")
 		return
 	fi
@@ -42,10 +50,11 @@ _limpet()
 	if [[ $command == run ]]; then
 		for ((i = 2; i < COMP_CWORD; i++)); do
 			case ${COMP_WORDS[i]} in
-			-o | --output | -d | --duration | --sample | --max-size | --agent-memory | --collector-memory | \
-				--on-overload | --attach-timeout | --alloc-functions | --load) ((i++)) ;;
 			--) ((i++)); break ;;
-			-*) ;;
+			-*)
+				_limpet_options "$program" run "${COMP_WORDS[i]}"
+				[[ ! $value ]] || ((i++))
+				;;
 			*) break ;;
 			esac
 		done
@@ -59,158 +68,40 @@ _limpet()
 		fi
 	fi
 
-	# The value of an option.
-	case $before in
-	-o | --output | --debug-dir | --suppressions | --alloc-functions)
-		compopt -o filenames 2>/dev/null
-		mapfile -t COMPREPLY < <(compgen -f -- "$word")
-		return
-		;;
-	--on-overload) values='drop sample wait' ;;
-	--load) values='dlopen map' ;;
-	-f)
-		if [[ $command == export ]]; then values='heaptrack pprof folded massif callgrind csv perfetto firefox'; fi
-		;;
-	--format)
-		values='text json markdown'
-		if [[ $command == export ]]; then values='heaptrack pprof folded massif callgrind csv perfetto firefox'; fi
-		;;
-	--table) values='events stacks frames' ;;
-	--view) values='sites bottom-up top-down functions threads modules sizes lifetimes timeline pages' ;;
-	--sort) values='peak live allocations allocated temporary growth' ;;
-	-d | --duration) values='30s 1m 10m 1h' ;;
-	--sample) values='64KiB 512KiB 1MiB' ;;
-	--max-size) values='256MiB 2GiB' ;;
-	-p | --pid) values=$(_limpet_processes) ;;
-	--thread)
-		values=$(printf '%s\n' "${COMP_WORDS[@]}" | sed -n 's|^[1-9][0-9]*$|/proc/&/task|p' | xargs -r ls 2>/dev/null)
-		;;
-	--delay) values='200ms 1s 5s' ;;
-	--agent-memory | --collector-memory | --attach-timeout | -n | --limit | --from | --to | --born-between | \
-		--include | --exclude | --function | --depth | --min) return ;;
-	esac
-	if [[ $values ]]; then
+	_limpet_options "$program" "$command" "$before"
+	if [[ $value ]]; then
+		case $value in
+		FILE | DIR | OUT)
+			compopt -o filenames 2>/dev/null
+			mapfile -t COMPREPLY < <(compgen -f -- "$word")
+			return
+			;;
+		TID) values=$(printf '/proc/%s/task\n' "${COMP_WORDS[@]:2}" | xargs -r ls 2>/dev/null | grep -x '[0-9]*') ;;
+		esac
 		mapfile -t COMPREPLY < <(compgen -W "$values" -- "$word")
+		return
+	fi
+	if [[ $word == -* ]]; then
+		mapfile -t COMPREPLY < <(compgen -W "$names" -- "$word")
 		return
 	fi
 
 	case $command in
-	attach)
-		if [[ $word == -* ]]; then values="--pid --background --uprobes $capture"; else values=$(_limpet_processes); fi
+	attach | doctor | stacks | pages) values=$(_limpet_processes) ;;
+	explain) values=$(_limpet_processes; _limpet_traces "$word") ;;
+	stop | status) values=$(_limpet_captures "$program") ;;
+	mark)
+		[[ $before =~ ^[0-9]+$ ]] || values=$(_limpet_captures "$program")
 		;;
 	run)
-		if [[ $word == -* ]]; then
-			values=$capture
-		else
-			mapfile -t COMPREPLY < <(compgen -c -- "$word")
-			return
-		fi
+		mapfile -t COMPREPLY < <(compgen -c -- "$word")
+		return
 		;;
-	stop)
-		if [[ $word == -* ]]; then
-			values='--all --quiet --debug --help'
-		else
-			values=$(_limpet_captures "${COMP_WORDS[0]}")
-		fi
-		;;
-	mark)
-		if [[ $word == -* ]]; then
-			values='--json --help'
-		elif ((COMP_CWORD == 2)) || [[ $before == --json ]]; then
-			values=$(_limpet_captures "${COMP_WORDS[0]}")
-		else
-			return
-		fi
-		;;
-	status)
-		if [[ $word == -* ]]; then
-			values='--json --help'
-		else
-			values=$(_limpet_captures "${COMP_WORDS[0]}")
-		fi
-		;;
-	doctor)
-		if [[ $word == -* ]]; then
-			values='--pid --json --partial --agent-memory --assume-seccomp-ok --alloc-functions --load --debug --help'
-		else
-			values=$(_limpet_processes)
-		fi
-		;;
-	explain)
-		if [[ $word != -* ]]; then
-			mapfile -t COMPREPLY < <(compgen -W "$(_limpet_processes)" -- "$word"
-				_limpet_traces "$word")
-			compopt -o filenames 2>/dev/null
-			return
-		fi
-		values='--census --objects --interval --pid --json --help'
-		;;
-	stacks)
-		if [[ $word == -* ]]; then
-			values='--pid --thread --json --debug --help'
-		else
-			values=$(_limpet_processes)
-		fi
-		;;
-	pages)
-		if [[ $word == -* ]]; then
-			values='--pid --output --duration --quiet --stack --no-seal --with-command-line --help'
-		else
-			values=$(_limpet_processes)
-		fi
-		;;
-	report)
-		if [[ $word != -* ]]; then
-			mapfile -t COMPREPLY < <(_limpet_traces "$word")
-			compopt -o filenames 2>/dev/null
-			return
-		fi
-		values='--view --function --json --format --sort --limit --from --to --born-between --include --exclude --suppressions
-			--depth --min --full --no-pager --help'
-		;;
-	top)
-		if [[ $word != -* ]]; then
-			mapfile -t COMPREPLY < <(compgen -W "$(_limpet_captures "${COMP_WORDS[0]}")" -- "$word"
-				_limpet_traces "$word")
-			compopt -o filenames 2>/dev/null
-			return
-		fi
-		values='--sort --delay --include --exclude --suppressions --help'
-		;;
-	diff)
-		if [[ $word != -* ]]; then
-			mapfile -t COMPREPLY < <(_limpet_traces "$word")
-			compopt -o filenames 2>/dev/null
-			return
-		fi
-		values='--json --format --html --output --force --open --sort --limit --by-function --include --exclude --suppressions --full --no-pager --help'
-		;;
-	export)
-		if [[ $word != -* ]]; then
-			mapfile -t COMPREPLY < <(_limpet_traces "$word")
-			compopt -o filenames 2>/dev/null
-			return
-		fi
-		values='--format --output --table --sort --from --to --born-between --include --exclude --suppressions --full --help'
-		;;
-	html)
-		if [[ $word != -* ]]; then
-			mapfile -t COMPREPLY < <(_limpet_traces "$word")
-			compopt -o filenames 2>/dev/null
-			return
-		fi
-		values='--output --force --open --quick --from --to --born-between --include --exclude --suppressions --help'
-		;;
-	seal)
-		if [[ $word != -* ]]; then
-			mapfile -t COMPREPLY < <(_limpet_traces "$word")
-			compopt -o filenames 2>/dev/null
-			return
-		fi
-		values='--debug-dir --quiet --help'
-		;;
-	help) values=$commands ;;
+	top) values=$(_limpet_captures "$program"; _limpet_traces "$word") ;;
+	*) values=$(_limpet_traces "$word") ;;
 	esac
+	[[ $values != *[!0-9[:space:]]* ]] || compopt -o filenames 2>/dev/null
+	local IFS=$'\n'
 	mapfile -t COMPREPLY < <(compgen -W "$values" -- "$word")
 }
 

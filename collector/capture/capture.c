@@ -21,7 +21,7 @@
 #include "injector/session/children.h"
 #include "injector/session/session.h"
 
-#define STACK_MEMORY_SHARE 2u /* of --collector-memory, in addition to it */
+#define STACK_MEMORY_SHARE 2u /* of limpet's own, in addition to it */
 #define POPULATE_NS 10000000u
 #define TICK_NS 500000000u
 #define HOUSEKEEPING_NS 200000000u
@@ -643,13 +643,11 @@ static void say_lost_stacks(const struct limpet_collector *collector, char *beca
 {
 	const uint64_t count = lost_stacks(collector);
 	const bool ours = limpet_collector_lost_stacks(collector, LIMPET_LOST_NO_ROOM);
-	const bool agents = limpet_collector_lost_stacks(collector, LIMPET_LOST_BY_AGENT) ||
-			    (ours && limpet_collector_forgets_stacks(collector));
+	const bool agents = limpet_collector_lost_stacks(collector, LIMPET_LOST_BY_AGENT);
 
-	limpet_loss_say(because, room, "the stacks of %llu event%s are unknown%s%s%s%s",
+	limpet_loss_say(because, room, "the stacks of %llu event%s are unknown%s",
 			(unsigned long long)count, count == 1 ? "" : "s",
-			ours || agents ? ": more fit with " : "", agents ? "--agent-memory" : "",
-			ours && agents ? " and " : "", ours ? "--collector-memory" : "");
+			ours || agents ? ": more fit with more --memory" : "");
 }
 
 /* Describes losses without a count: an allocator that is hooked in part, or not; an early end. In

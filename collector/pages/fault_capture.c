@@ -388,7 +388,6 @@ static struct limpet_fault_losses losses_of(const struct limpet_fault_capture *c
 {
 	return (struct limpet_fault_losses){
 		.lost = capture->lost,
-		.stack_kib = capture->setup->stack_bytes >> 10,
 		.may_have_lost = capture->may_have_lost,
 		.broken = capture->broken,
 		.partial = limpet_fault_events_are_partial(capture->events),
@@ -544,7 +543,7 @@ static int begin(struct limpet_fault_capture *capture, struct limpet_err *err)
 
 	if (error)
 		return error;
-	error = limpet_fault_events_open(setup->target, setup->stack_bytes, &capture->events, err);
+	error = limpet_fault_events_open(setup->target, &capture->events, err);
 	if (error && error != -ENOMEM && error != -ESRCH)
 		return -ENOTSUP; /* with the message about what the kernel refuses */
 	if (limpet_proc_number_read("sys/kernel/numa_balancing", &numa_balancing) == 0)

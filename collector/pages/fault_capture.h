@@ -24,7 +24,6 @@ struct limpet_fault_capture_setup {
 	const char *output;                 /* NULL: the default name */
 	uint64_t duration_ns;               /* 0: until stopped */
 	uint64_t memory_bytes;
-	uint32_t stack_bytes; /* copied of each stack: a multiple of 8 */
 	bool with_command_line;
 	uid_t owner_uid;
 	gid_t owner_gid;

@@ -29,6 +29,10 @@
 #define MOST_EVENTS 32768u
 #define SPARE_FILES 128u
 #define STACKS_PER_RING 2u
+/* Copied of each stack: the event loop of libuv alone (node.js) takes 12 KiB. Where a ring is too
+ * small for that, the least. Multiples of 8. */
+#define STACK_BYTES (24u << 10)
+#define STACK_BYTES_LEAST (8u << 10)
 #define ENOUGH_PASSES 10u
 #define MOST_PROCESSORS 4096
 #define MOST_RECORD_BYTES 65536u
@@ -105,8 +109,7 @@ int limpet_fault_events_explain(const struct limpet_target *target, int error,
 	case -ENOBUFS:
 		limpet_err_set(err, error,
 			       "limpet may not lock enough memory for what the kernel records");
-		limpet_err_hint(err, "run it as root, raise kernel.perf_event_mlock_kb, or copy "
-				     "less of each stack: --stack 8KiB");
+		limpet_err_hint(err, "run it as root, or raise kernel.perf_event_mlock_kb");
 		return error;
 	case -EACCES:
 	case -EPERM:
@@ -346,9 +349,14 @@ static int open_largest(struct limpet_fault_events *events, const pid_t *tids, i
 		const int error = open_all(events, tids, count);
 
 		/* A ring has room for some faults. */
-		if (error != -ENOBUFS || events->ring_pages / 2 < RING_PAGES_LEAST ||
-		    events->ring_pages * PAGE / 2 < STACKS_PER_RING * (uint64_t)events->stack_bytes)
+		if (error != -ENOBUFS || events->ring_pages / 2 < RING_PAGES_LEAST)
 			return error;
+		if (events->ring_pages * PAGE / 2 <
+		    STACKS_PER_RING * (uint64_t)events->stack_bytes) {
+			if (events->stack_bytes == STACK_BYTES_LEAST)
+				return error;
+			events->stack_bytes = STACK_BYTES_LEAST;
+		}
 		close_all(events);
 		events->ring_pages /= 2;
 	}
@@ -394,8 +402,8 @@ static int open_threads(struct limpet_fault_events *events)
 	}
 }
 
-int limpet_fault_events_open(const struct limpet_target *target, uint32_t stack_bytes,
-			     struct limpet_fault_events **ret, struct limpet_err *err)
+int limpet_fault_events_open(const struct limpet_target *target, struct limpet_fault_events **ret,
+			     struct limpet_err *err)
 {
 	struct limpet_fault_events *events = calloc(1, sizeof(*events));
 	int error;
@@ -403,7 +411,7 @@ int limpet_fault_events_open(const struct limpet_target *target, uint32_t stack_
 	if (!events)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	events->target = target;
-	events->stack_bytes = stack_bytes;
+	events->stack_bytes = STACK_BYTES;
 	events->see_kernel = events->threads_only = events->count_lost = true;
 	limpet_descriptor_raise_limit(MOST_EVENTS + SPARE_FILES);
 	error = list_processors(events);

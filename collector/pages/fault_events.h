@@ -21,11 +21,9 @@ struct limpet_target;
 
 struct limpet_fault_events;
 
-/* Opens the events; nothing is recorded before limpet_fault_events_start(). `stack_bytes` of each
- * stack are copied, a multiple of 8. -EACCES, -EPERM, -ENOSYS, -EMFILE...: refused, with the reason
- * and what helps. */
-int limpet_fault_events_open(const struct limpet_target *target, uint32_t stack_bytes,
-			     struct limpet_fault_events **ret,
+/* Opens the events; nothing is recorded before limpet_fault_events_start(). -EACCES, -EPERM,
+ * -ENOSYS, -EMFILE...: refused, with the reason and what helps. */
+int limpet_fault_events_open(const struct limpet_target *target, struct limpet_fault_events **ret,
 			     struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_fault_events_free(struct limpet_fault_events *events);
 void limpet_fault_events_start(struct limpet_fault_events *events);

@@ -32,14 +32,6 @@ static const char *plural(uint64_t count)
 	return count == 1 ? "" : "s";
 }
 
-static void add_hint(char text[LIMPET_LOSS_WORDS], unsigned stack_kib)
-{
-	const size_t used = strlen(text);
-
-	snprintf(text + used, LIMPET_LOSS_WORDS - used,
-		 " (less than --stack %uKiB leaves room for more)", stack_kib);
-}
-
 /* Why pages have no stack. */
 static void add_causes(const struct limpet_fault_losses *losses, char text[LIMPET_LOSS_WORDS])
 {
@@ -48,8 +40,6 @@ static void add_causes(const struct limpet_fault_losses *losses, char text[LIMPE
 		    (unsigned long long)losses->lost, plural(losses->lost));
 	else if (losses->may_have_lost)
 		add(text, "faults may have come faster than limpet reads");
-	if ((losses->lost || losses->may_have_lost) && losses->stack_kib > 1)
-		add_hint(text, losses->stack_kib);
 	if (losses->broken)
 		add(text, "records made no sense %llu time%s", (unsigned long long)losses->broken,
 		    plural(losses->broken));

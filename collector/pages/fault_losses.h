@@ -9,7 +9,6 @@
 struct limpet_fault_losses {
 	uint64_t lost;      /* faults for which the kernel had no room */
 	bool may_have_lost; /* the same, without their number */
-	uint32_t stack_kib; /* of each, as set: with less there is room for more */
 	uint64_t broken;    /* times that records made no sense, and were skipped */
 	bool partial;       /* some threads may not be followed */
 	uint64_t stacks;    /* of pages, for which there was no room */

@@ -338,11 +338,6 @@ uint64_t limpet_collector_lost_stacks(const struct limpet_collector *collector,
 		       : lost;
 }
 
-bool limpet_collector_forgets_stacks(const struct limpet_collector *collector)
-{
-	return limpet_stack_tree_is_full_of_numbers(collector->stacks);
-}
-
 uint64_t limpet_collector_slots_not_taken(const struct limpet_collector *collector)
 {
 	return limpet_agent_counts_last(collector->counts)->slots_not_taken + collector->set_back;

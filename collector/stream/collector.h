@@ -58,9 +58,6 @@ uint64_t limpet_collector_late_events(const struct limpet_collector *collector);
 /* Events whose stack is unknown, by the reason. */
 uint64_t limpet_collector_lost_stacks(const struct limpet_collector *collector,
 				      enum limpet_lost_stacks why);
-/* The room for stacks is taken by numbers of stacks that the agent described again and again: its
- * own memory is too small for them. */
-bool limpet_collector_forgets_stacks(const struct limpet_collector *collector);
 /* The memory that stacks may take; LIMPET_STACK_TREE_BYTES unless set. */
 void limpet_collector_set_stack_memory(struct limpet_collector *collector, uint64_t bytes);
 /* Records, or what the agent counts, made no sense: the program overwrote them, and it is unknown

@@ -31,12 +31,6 @@ static bool has_room(const struct limpet_stack_tree *tree, uint64_t bytes)
 	       tree->most_bytes;
 }
 
-bool limpet_stack_tree_is_full_of_numbers(const struct limpet_stack_tree *tree)
-{
-	return !has_room(tree, LEAF_BYTES) &&
-	       tree->leaf_count * LEAF_BYTES > tree->count * NODE_BYTES;
-}
-
 struct limpet_stack_tree *limpet_stack_tree_new(void)
 {
 	struct limpet_stack_tree *tree = calloc(1, sizeof(*tree));

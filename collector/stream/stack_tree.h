@@ -58,9 +58,6 @@ struct limpet_stack_tree {
 struct limpet_stack_tree *limpet_stack_tree_new(void) LIMPET_MUST_CHECK;
 void limpet_stack_tree_free(struct limpet_stack_tree *tree);
 void limpet_stack_tree_set_most(struct limpet_stack_tree *tree, uint64_t bytes);
-/* There is no room left, and numbers took most of it: the agent forgets stacks, and describes them
- * again under other numbers. */
-bool limpet_stack_tree_is_full_of_numbers(const struct limpet_stack_tree *tree);
 
 /* Finds or makes the child for that frame; 0: no room. */
 uint32_t limpet_stack_tree_child(struct limpet_stack_tree *tree, uint32_t parent, uint64_t address,

@@ -893,10 +893,10 @@ static void choose(struct limpet_modules *modules, struct limpet_entries *entrie
 		plan->method = LIMPET_METHOD_OUTSIDE;
 	} else if (wish == LIMPET_METHOD_OUTSIDE) {
 		plan->method = LIMPET_METHOD_OUTSIDE;
-		plan->reason = "--load map says so";
+		plan->reason = "LIMPET_LOAD=map says so";
 	} else if (wish == LIMPET_METHOD_DLOPEN) {
 		plan->method = LIMPET_METHOD_DLOPEN;
-		plan->reason = "--load dlopen says so";
+		plan->reason = "LIMPET_LOAD=dlopen says so";
 	} else if (!pass || may_throw(modules, entries)) {
 		/* The linker shows it to every unwinder, from the first call to the last. */
 		plan->method = LIMPET_METHOD_DLOPEN;
@@ -952,7 +952,7 @@ int limpet_plan_choose_method(struct limpet_modules *modules, struct limpet_entr
 	if (plan->reason && wish == LIMPET_METHOD_DLOPEN) {
 		limpet_err_set(err, -ENOTSUP, "the agent cannot be loaded by a dynamic linker (%s)",
 			       plan->reason);
-		limpet_err_hint(err, "leave out --load dlopen: the agent is mapped then");
+		limpet_err_hint(err, "leave out LIMPET_LOAD=dlopen: the agent is mapped then");
 		return -ENOTSUP;
 	}
 	choose(modules, entries, wish, plan);

@@ -84,11 +84,11 @@ static void check_cgroup(struct limpet_check *check, uint64_t want_bytes)
 	}
 	limpet_check_refuse(check, -ENOMEM, "memory", "too little memory",
 			    "its cgroup has %s of memory left, and limpet wants %s (twice "
-			    "--agent-memory)",
+			    "--memory)",
 			    room_text, want_text);
 	fit = room_bytes / 2 >> 20;
 	if (fit >= LIMPET_AGENT_LEAST_BYTES >> 20)
-		limpet_check_hint(check, "--agent-memory %lluM", (unsigned long long)fit);
+		limpet_check_hint(check, "--memory %lluM", (unsigned long long)fit);
 	else
 		limpet_check_hint(check, "raise the container's memory limit");
 }

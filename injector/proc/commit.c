@@ -32,7 +32,7 @@ int limpet_commit_explain(pid_t pid, struct limpet_err *err)
 		       "process %d: the agent's memory would exceed what may be committed on this "
 		       "machine (vm.overcommit_memory is 2)",
 		       pid);
-	limpet_err_hint(err, "use less: --agent-memory 16MiB; what is left: CommitLimit less "
+	limpet_err_hint(err, "use less: --memory 16MiB; what is left: CommitLimit less "
 			     "Committed_AS in /proc/meminfo");
 	return -ENOSPC;
 }

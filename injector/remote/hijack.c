@@ -419,7 +419,7 @@ static int explain_fault(const struct limpet_hijack *hijack, struct limpet_err *
 			       "there, malloc's for one, may never be released",
 			       pid);
 		limpet_err_hint(err,
-				"restart the program if it hangs; limpet attach --load map %d "
+				"restart the program if it hangs; LIMPET_LOAD=map limpet attach %d "
 				"calls none of its functions",
 				pid);
 		return -EPROTO;
@@ -430,7 +430,7 @@ static int explain_fault(const struct limpet_hijack *hijack, struct limpet_err *
 		       pid, limpet_hijack_ns_tid(hijack));
 	limpet_err_hint(err,
 			"restart the program: it will wait for that lock in its next dlopen or "
-			"dlclose, and perhaps when it ends. Then limpet attach --load map, "
+			"dlclose, and perhaps when it ends. Then LIMPET_LOAD=map limpet attach, "
 			"which calls none of its functions");
 	return -EPROTO;
 }

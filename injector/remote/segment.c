@@ -301,7 +301,7 @@ int limpet_segment_create(uint64_t memory_bytes, uint64_t tables_bytes,
 
 	if (memory_bytes < LIMPET_AGENT_LEAST_BYTES) {
 		limpet_err_set(err, -EINVAL, "the agent needs at least 8 MiB of memory");
-		limpet_err_hint(err, "--agent-memory 8MiB, or more for busy programs");
+		limpet_err_hint(err, "--memory 8MiB, or more for busy programs");
 		return -EINVAL;
 	}
 	if (!sampling)

@@ -124,7 +124,8 @@ int limpet_session_explain_boot(const struct limpet_session *session,
 			       session->target->pid, strerror(-boot->result));
 		/* Of its own table, in which the dynamic linker opens the agent's file. */
 		if (boot->result == -EMFILE)
-			limpet_err_hint(err, "sudo prlimit --pid %d --nofile=1024:, or --load map",
+			limpet_err_hint(err,
+					"sudo prlimit --pid %d --nofile=1024:, or LIMPET_LOAD=map",
 					session->target->pid);
 		return boot->result;
 	}

@@ -186,8 +186,8 @@ static int explain_collector(const struct limpet_session *session, struct limpet
 		       "process %d has loaded a garbage collector (GC_gcollect), which may be "
 		       "reading the agent's memory",
 		       session->target->pid);
-	limpet_err_hint(err, "the agent stays until the program ends; limpet attach --load map "
-			     "avoids this");
+	limpet_err_hint(err, "the agent stays until the program ends; LIMPET_LOAD=map limpet "
+			     "attach avoids this");
 	return -EBUSY;
 }
 

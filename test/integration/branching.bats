@@ -29,7 +29,7 @@ branched() {
 }
 
 @test "handlers that fork in a hook, where threads wait for room: each call of the parent is there" {
-	overload="wait" branched 2 --agent-memory 8MiB
+	overload="wait" branched 2 --memory 8MiB
 }
 
 # bats test_tags=release

@@ -1,4 +1,4 @@
-# Pages of `limpet html` and `limpet diff --html` in a browser, which is started for one file of tests and ended with it.
+# Pages of `limpet html` and `limpet diff -o` in a browser, which is started for one file of tests and ended with it.
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154
 

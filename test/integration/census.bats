@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# limpet explain --census: blocks of a heap, which test/targets/census made and has counted.
+# limpet explain --objects: blocks of a heap, which test/targets/census made and has counted.
 # time-limit: 300
 
 load helpers
@@ -8,7 +8,7 @@ teardown() { end; }
 
 # take FILE: the census of the target, into FILE.
 take() {
-	within 60 "$LIMPET" explain "$pid" --census --json >explain.json 2>explain.err || fail "$(<explain.err)"
+	within 60 "$LIMPET" explain "$pid" --objects --json >explain.json 2>explain.err || fail "$(<explain.err)"
 	jq .census explain.json >"$1"
 }
 
@@ -50,7 +50,7 @@ accounts_for() {
 		.strings.blocks == $made[0].strings.blocks - 300 and .cached.blocks >= 4 * 7 and
 		($made[0].blocks_low - .blocks_low - (500 + 200 + 300 + 250) | . == 0 or . == 1)' \
 		--slurpfile made made.json
-	run -0 "$LIMPET" explain "$pid" --census
+	run -0 "$LIMPET" explain "$pid" --objects
 	[[ $output == *"In use in the heap of glibc: "*"500 "*"census::Alpha"*"200 "*"census::Beta<census::NumberWithANameThatIsLongerThanTheColumnOfNames>"$'\n'*"strings"* ]] ||
 		fail "$output"
 	# The rows add up.
@@ -59,13 +59,13 @@ accounts_for() {
 	grep -qE "^ +$unknown .* of unknown contents\$" <<<"$output" || fail "$output"
 	grep -A1 " of unknown contents" <<<"$output" | grep -q " all of these" || fail "$output"
 	# On a terminal a name is cut, and says so.
-	TERM=xterm within 60 script -qec "stty cols 80; '$LIMPET' explain $pid --census" /dev/null </dev/null | tr -d '\r' >terminal.say
+	TERM=xterm within 60 script -qec "stty cols 80; '$LIMPET' explain $pid --objects" /dev/null </dev/null | tr -d '\r' >terminal.say
 	grep -q 'census::Beta<census::Number.*\.\.\.$' terminal.say || fail "$(<terminal.say)"
 	[[ ! $(<terminal.say) =~ [^$'\n']{81} ]] || fail "$(<terminal.say)"
 	# First the account, then what limpet is busy with, which it erases, then the census. Others get no such line.
 	[[ $(<terminal.say) =~ resident.*sum.*counting' the blocks in use...'[^$'\n']*$'\e[K'.*'In use in the heap of glibc' ]] ||
 		fail "$(<terminal.say)"
-	within 60 "$LIMPET" explain "$pid" --census >piped.say 2>&1
+	within 60 "$LIMPET" explain "$pid" --objects >piped.say 2>&1
 	[[ $(<piped.say) =~ resident.*sum.*'In use in the heap of glibc' && $(<piped.say) != *counting* ]] || fail "$(<piped.say)"
 	# Without the option there is none.
 	within 60 "$LIMPET" explain "$pid" --json >plain.json
@@ -115,7 +115,7 @@ accounts_for() {
 	start storm "$TARGETS/storm-musl" --threads 1
 	take none.json
 	says_in none.json '. == null'
-	run -0 "$LIMPET" explain "$pid" --census
+	run -0 "$LIMPET" explain "$pid" --objects
 	[[ $output == *"There is no heap of glibc's malloc, jemalloc, mimalloc or tcmalloc to count."* ]]
 	finish storm
 }
@@ -129,12 +129,12 @@ accounts_for() {
 	tell explained "blocks 20" taken
 	tell explained "info" info
 	made=${answer#info }
-	within 60 "$LIMPET" explain "$pid" --census --json >explain.json
+	within 60 "$LIMPET" explain "$pid" --objects --json >explain.json
 	says_in explain.json '.class_censuses | length == 1 and (.[0] | .allocator == "jemalloc" and .exact and .whole and .bytes_low == $info.allocated and
 		.bytes_high == .bytes_low and .blocks_low > 10000 and
 		([.sizes[].bytes_low] | add) == .bytes_low and
 		all(.sizes[]; .from_bytes == .to_bytes and .bytes_low == .blocks_low * .to_bytes))' --argjson info "$made"
-	run -0 "$LIMPET" explain "$pid" --census
+	run -0 "$LIMPET" explain "$pid" --objects
 	[[ $output == *"In the heap of jemalloc, in use or in caches of threads: "*"two readings agree"* ]] || fail "$output"
 	finish explained
 }
@@ -145,7 +145,7 @@ holds() {
 	local held
 	tell "$1" held held || return 1
 	held=${answer#held }
-	within 60 "$LIMPET" explain "$pid" --census --json >explain.json 2>explain.err || fail "$(<explain.err)"
+	within 60 "$LIMPET" explain "$pid" --objects --json >explain.json 2>explain.err || fail "$(<explain.err)"
 	says_in explain.json '.class_censuses | length == 1 and (.[0] | .allocator == "mimalloc" and .exact and .whole and
 		(.sizes | map({(.to_bytes | tostring): .blocks_low}) | add) as $sizes |
 		all($held | to_entries[]; $sizes[.key] == .value) and .blocks_low - ($held | add) < 20)' --argjson held "$held"
@@ -163,7 +163,7 @@ holds() {
 		tell classes "$command" "done"
 		[[ $command == "make 24 5000" ]] || holds classes
 	done
-	run -0 "$LIMPET" explain "$pid" --census
+	run -0 "$LIMPET" explain "$pid" --objects
 	[[ ${output//$'\n'/ } == *"In the heap of mimalloc, in use: "*"two readings agree"* ]] || fail "$output"
 	finish classes
 }
@@ -177,7 +177,7 @@ counts() {
 	held=${answer#held }
 	tell "$1" bytes bytes || return 1
 	bytes=${answer#bytes }
-	within 60 "$LIMPET" explain "$pid" --census --json >explain.json 2>explain.err || fail "$(<explain.err)"
+	within 60 "$LIMPET" explain "$pid" --objects --json >explain.json 2>explain.err || fail "$(<explain.err)"
 	says_in explain.json '.class_censuses | length == 1 and (.[0] | .allocator == "tcmalloc" and .exact and .whole and
 		.bytes_low == $bytes and .bytes_high == $bytes and ([.sizes[].bytes_low] | add) == $bytes and
 		all(.sizes[]; .from_bytes == .to_bytes and .bytes_low == .blocks_low * .to_bytes) and
@@ -201,7 +201,7 @@ counts() {
 			"leave 72 3000" "drop 7" "elsewhere 5" "make 300000 20" "drop 2" "make 262144 10" "drop 1" "make 9000 100"; do
 			counts "$name" "$command"
 		done
-		run -0 "$LIMPET" explain "$pid" --census
+		run -0 "$LIMPET" explain "$pid" --objects
 		[[ ${output//$'\n'/ } == *"In the heap of tcmalloc, in use or in caches of threads or the central one: "*"two readings agree"* ]] || fail "$output"
 		finish "$name"
 	done
@@ -217,7 +217,7 @@ counts() {
 	held=${answer#held }
 	tell classes "churn 3" "done"
 	for ((i = 0; i < 50 && whole < 3; i++)); do
-		within 60 "$LIMPET" explain "$pid" --census --json >explain.json 2>explain.err || fail "$(<explain.err)"
+		within 60 "$LIMPET" explain "$pid" --objects --json >explain.json 2>explain.err || fail "$(<explain.err)"
 		# One that was missed in part has less; none has more.
 		says_in explain.json 'all(.class_censuses[] | select(.sizes);
 			(.sizes | map({(.to_bytes | tostring): .blocks_low}) | add) as $sizes |

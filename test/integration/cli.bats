@@ -89,27 +89,67 @@ fits() {
 	[[ $(head -1 said) == "paged:Usage: limpet attach"* ]] || fail "$(<said)"
 }
 
+# options COMMAND: as its table has them, the long names.
+options() {
+	"$LIMPET" "$1" --complete | cut -d '|' -f 1
+}
+
 @test "every command is listed, described and completed" {
+	local command option page synopsis
 	[[ $(commands | sort | tr '\n' ' ') == "attach diff doctor explain export html mark pages report run seal stacks status stop top " ]]
 	# shellcheck source=cli/completions/limpet.bash
 	source "$root/cli/completions/limpet.bash"
 	for command in $(commands); do
-		[[ -f $root/man/limpet-$command.1 ]] || fail "no manual for $command"
-		COMP_WORDS=(limpet "$command") COMP_CWORD=1
+		COMP_WORDS=("$LIMPET" "$command") COMP_CWORD=1
 		_limpet
 		[[ " ${COMPREPLY[*]} " == *" $command "* ]] || fail "$command is not completed"
-		# Each long option of the help is completed and in a manual, and the other way round.
 		COMP_WORDS=("$LIMPET" "$command" --) COMP_CWORD=2
 		_limpet
-		options=$("$LIMPET" "$command" --help | grep -oE '(^|[ ,|[])--[a-z][a-z-]+' | grep -oE -- '--[a-z-]+' | sort -u)
-		[[ $(printf '%s\n' "${COMPREPLY[@]}" | sort -u) == "$options" ]] ||
-			fail "$command: help: $options, completion: ${COMPREPLY[*]}"
+		same "completion of $command" "$(printf '%s\n' "${COMPREPLY[@]}")" "$(options "$command")" || return 1
+		same "help of $command" "$("$LIMPET" "$command" --help | grep -oE '^ +(-., )?--[a-z-]+' | grep -oE -- '--[a-z-]+')" \
+			"$(options "$command")" || return 1
+	done
+	# The words of an option, and what follows one with a value.
+	COMP_WORDS=("$LIMPET" export --format "") COMP_CWORD=3
+	_limpet
+	[[ " ${COMPREPLY[*]} " == *" firefox "* ]] || fail "${COMPREPLY[*]}"
+	COMP_WORDS=("$LIMPET" run --duration 1s --sa) COMP_CWORD=4
+	_limpet
+	same "an option of run" "${COMPREPLY[*]}" --sample
+}
+
+# In the synopsis, except that of run, and in the list; and no other in either.
+@test "each manual has the options of its command" {
+	local command page part
+	for command in $(commands); do
 		page=$root/man/limpet-$command.1
-		[[ $command != run ]] || page=$root/man/limpet-attach.1
-		for option in $options; do
-			grep -qE "Fl -?${option#-}( |\$)" "$page" || fail "$option is not in $page"
+		[[ -f $page ]] || fail "no manual for $command" || return 1
+		[[ $command != run ]] || continue
+		for part in '/^\.Sh SYNOPSIS/,/^\.Sh DESCRIPTION/' '/^The options are as follows/,/^\.It Fl h , Fl -help/'; do
+			sed -n "${part}p" "$page" | { [[ $part == *SYN* ]] && cat || grep '^\.It Fl'; } |
+				grep -oE '(Fl|,) (-[a-z-]+|[a-z])( |$)' | sed -E 's/^(Fl|,) //; s/ $//' | sort -u >described
+			"$LIMPET" "$command" --complete | awk -F '|' -v synopsis="$([[ $part == *SYN* ]] && echo 1)" '
+				synopsis && $1 == "--help" { next }
+				synopsis { print substr($2 ? $2 : $1, 2); next }
+				{ print substr($1, 2); if ($2) print substr($2, 2) }' | sort -u >told
+			same "$command, $part" "$(<described)" "$(<told)" || return 1
 		done
 	done
+	for part in $("$LIMPET" export --complete | sed -n 's/^--format.*|//p') $("$LIMPET" report --complete | sed -n 's/^--view.*|//p'); do
+		[[ $part == sites ]] || grep -qE "^\.It Cm $part( |\$)" "$root"/man/limpet-{export,report}.1 || fail "$part is in no manual" || return 1
+	done
+}
+
+# What a user has to read before the one that helps is found. --help is not counted.
+@test "there are at most 33 names of options, 90 options of all commands, and 24 lines in each help" {
+	local command rows
+	for command in $(commands); do
+		rows=$("$LIMPET" "$command" --help | wc -l)
+		((rows <= 24)) || fail "limpet $command --help: $rows lines" || return 1
+		options "$command" | grep -vx -e --help | sed "s/\$/ $command/" >>pairs
+	done
+	(($(wc -l <pairs) <= 90)) || fail "$(wc -l <pairs) options: $(<pairs)"
+	(($(cut -d ' ' -f 1 pairs | sort -u | wc -l) <= 33)) || fail "$(cut -d ' ' -f 1 pairs | sort -u)"
 }
 
 @test "manuals are well formed" {
@@ -165,15 +205,14 @@ fits() {
 	usage "not a duration: '-5'" attach 1 -d -5
 	usage "too long: '999999999999d'" attach 1 --duration 999999999999d
 	usage "must be greater than 0: '0s'" attach 1 --attach-timeout 0s
-	usage "not a size: '1MB'" attach 1 --agent-memory 1MB
+	usage "not a size: '1MB'" attach 1 --memory 1MB
 	usage "option '-d' needs a value" attach 1 -d
 	usage "option '--output' needs a value" run --output
 	usage "must be greater than 0" attach 1 --sample 0
 	usage "nothing but samples" run --on-overload sample --sample 1MiB true
 	usage "invalid value" attach 1 --on-overload x
-	usage "invalid value 'x' for --load: dlopen or map" attach 1 --load x
-	usage "invalid value '' for --load: dlopen or map" run --load "" true
-	usage "invalid value 'mapped' for --load: dlopen or map" doctor 1 --load mapped
+	LIMPET_LOAD=x usage "invalid value 'x' of LIMPET_LOAD: dlopen or map" attach 1
+	LIMPET_LOAD=mapped usage "invalid value 'mapped' of LIMPET_LOAD: dlopen or map" doctor 1
 }
 
 @test "the name of a program where a process id is needed: its processes, by their size" {
@@ -216,9 +255,9 @@ fits() {
 
 @test "words of a command line where a process id is needed: the processes that have them" {
 	start worded "$TARGETS/keeps" "of this test"
-	run -2 --separate-stderr within 10 "$LIMPET" attach --pid="keeps of this test" -d 1s
+	run -2 --separate-stderr within 10 "$LIMPET" attach -d 1s "keeps of this test"
 	same "its process" "$(awk 'NR == 3 { print $1 }' <<<"$stderr")" "$pid"
-	[[ ${stderr_lines[3]} == "hint: limpet attach --pid=$pid -d 1s" && ${#stderr_lines[@]} == 4 ]] || fail "$stderr"
+	[[ ${stderr_lines[3]} == "hint: limpet attach -d 1s $pid" && ${#stderr_lines[@]} == 4 ]] || fail "$stderr"
 	finish worded
 }
 

@@ -211,14 +211,14 @@ kept_21() {
 }
 
 # A limit that just holds limpet, and one of the program's own that leaves little room.
-# track: container | Docker, program and sidecar with a memory limit each | attach | the agent's memory counts for the program: `--agent-memory`
+# track: container | Docker, program and sidecar with a memory limit each | attach | the agent's memory counts for the program: `--memory`
 # bats test_tags=release
 @test "docker: memory limits of the program and of the sidecar" {
 	app --memory 100m
 	do_guide image >image.say
 	refused_by_both "$outside" memory "cgroup"
 	docker run -d --rm --name limpet --pid container:app --memory 64m --memory-swap 64m --cap-drop ALL --cap-add SYS_PTRACE \
-		-v "$work:/out" limpet attach 1 --agent-memory 16M --assume-seccomp-ok "${patiently[@]}" -o /out/tight.limpet >id
+		-v "$work:/out" limpet attach 1 --memory 16M --assume-seccomp-ok "${patiently[@]}" -o /out/tight.limpet >id
 	limpet_job=$outside
 	wait_until 60 capturing 1 docker exec limpet limpet
 	tell app "run 20000" ran

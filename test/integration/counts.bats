@@ -83,7 +83,7 @@ of_storm() {
 	local dropped
 	start storm "$TARGETS/storm" --threads 8 --cross
 	tell storm "run 1000" ran
-	overload=drop attach "$pid" --agent-memory 8MiB
+	overload=drop attach "$pid" --memory 8MiB
 	tell storm mark marked
 	tell storm zero zeroed
 	stand_still "$limpet_job" "$pid"

@@ -48,7 +48,7 @@ says() { says_in diff.json "$@"; }
 	says '[.sites[] | select(.stack[0] == "storm_leak")][0] | .state == "vanished" and .new_value == 0'
 	run --separate-stderr "$LIMPET" diff --sort live old.limpet new.limpet
 	[[ $output == *" new "*storm_leak* ]]
-	run --separate-stderr "$LIMPET" diff --sort live --by-function new.limpet old.limpet
+	run --separate-stderr "$LIMPET" diff --sort live new.limpet old.limpet
 	[[ $output == *" gone "*storm_leak* ]]
 }
 
@@ -87,7 +87,7 @@ says() { says_in diff.json "$@"; }
 	first() {
 		compare "$kept/$1" "$kept/$2"
 		jq -r .verdict diff.json
-		[[ $(jq -r .verdict diff.json) == "$(within 60 "$LIMPET" diff --no-pager "$kept/$1" "$kept/$2" | sed '/^$/q' | tr -s '\n' ' ' | sed 's/ *$//')" ]]
+		[[ $(jq -r .verdict diff.json) == "$(within 60 "$LIMPET" diff "$kept/$1" "$kept/$2" | sed '/^$/q' | tr -s '\n' ' ' | sed 's/ *$//')" ]]
 	}
 	said=$(first idle-resident.limpet xstrdup-attributes.limpet)
 	[[ $said == "Memory grows by 2"?.?" MiB a minute under session_set_attribute (proxy.c:55); before, it did not grow." ]] || fail "$said"
@@ -121,7 +121,7 @@ beyond() {
 	command -v script >/dev/null || skip "script(1) is not installed"
 	local name=a-service-with-a-rather-long-name.4711.limpet
 	cp "$root/test/traces/storm.trace" $name
-	TERM=dumb script -qec "stty cols 80; '$LIMPET' diff --no-pager $name@-1ms $name@1ms-" /dev/null </dev/null | tr -d '\r' >said
+	TERM=dumb PAGER=cat script -qec "stty cols 80; '$LIMPET' diff $name@-1ms $name@1ms-" /dev/null </dev/null | tr -d '\r' >said
 	(($(sed '1,/^$/d' said | sed '/^$/q' | tr -s '\n ' '  ' | grep -oE ' live, [0-9.]+( [kM])? allocations?\b' | wc -l) == 2)) || fail "$(<said)"
 	(($(awk 'length > 80' said | wc -l) == 0)) || fail "$(<said)"
 }

@@ -301,7 +301,7 @@ newer_throws() {
 	tell "$key" "throw 50" thrown
 	finish "$key"
 	printf '%s\n' "throw 50" "leak 30" quit |
-		within 60 "$LIMPET" run -q "${patiently[@]}" ${load:+--load "$load"} -o "$key.limpet" -- "$TARGETS/$1" >newer.say 2>newer.err ||
+		LIMPET_LOAD=${load-} within 60 "$LIMPET" run -q "${patiently[@]}" -o "$key.limpet" -- "$TARGETS/$1" >newer.say 2>newer.err ||
 		fail "$(<newer.err)"
 	[[ $(<newer.say) == *thrown*leaked* ]]
 	trace=$key.limpet

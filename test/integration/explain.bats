@@ -251,7 +251,7 @@ main_heap_as_walked() {
 	adds_up
 	agrees_with_malloc explained
 	says "$(account glibc-mmapped) | . >= 20 * 1048576 and . <= 21 * 1048576"
-	within 60 "$LIMPET" explain "$pid" --census --json >"$work/explain.json"
+	within 60 "$LIMPET" explain "$pid" --objects --json >"$work/explain.json"
 	says '.census | .whole and .exact and any(.sizes[]; .from_bytes == 1048576 and .blocks_low == 20)'
 	finish explained
 }
@@ -264,7 +264,7 @@ main_heap_as_walked() {
 	agrees_with_malloc explained
 	says "$(account glibc-mmapped) | . >= 21 * 1048576 and . <= 22 * 1048576"
 	says '.unknown_bytes < 1048576'
-	within 60 "$LIMPET" explain "$pid" --census --json >"$work/explain.json"
+	within 60 "$LIMPET" explain "$pid" --objects --json >"$work/explain.json"
 	says '.census | .whole and .exact and any(.sizes[]; .from_bytes == 1048576 and .blocks_low == 21)'
 	finish explained
 }
@@ -272,7 +272,7 @@ main_heap_as_walked() {
 @test "a heap in parts, whose ends are not those of pages" {
 	start explained "$TARGETS/explained"
 	tell explained "shared-break 50000" taken
-	within 60 "$LIMPET" explain "$pid" --census --json >"$work/explain.json"
+	within 60 "$LIMPET" explain "$pid" --objects --json >"$work/explain.json"
 	adds_up
 	agrees_with_malloc explained
 	says '.census | .whole and .exact'
@@ -914,7 +914,7 @@ grew() {
 	run -2 --separate-stderr "$LIMPET" explain 1 2
 	run -1 --separate-stderr "$LIMPET" explain "$work/none.limpet"
 	[[ $stderr == "limpet: cannot read '$work/none.limpet'"* ]]
-	run -2 --separate-stderr "$LIMPET" explain -p 1 file.limpet
+	run -2 --separate-stderr "$LIMPET" explain 1 file.limpet
 	start explained "$TARGETS/explained"
 	tell explained "stacks 1" taken
 	local tids=("/proc/$pid/task/"*)

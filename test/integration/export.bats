@@ -211,11 +211,8 @@ heaptrack_says() {
 	EOF
 	json_says --slurpfile sums sums.json '.totals as $t | $sums[0] | .small == 20000 and .orphans == 0 and .weights == 0 and
 		(del(.small, .orphans, .weights) | all(to_entries[]; .value == $t[.key]))' <report.json || fail "$(cat sums.json)"
-	# Compressed, and one by one.
 	export_to csv out.csv.zst
 	zstd -dcq out.events.csv.zst | cmp - out.events.csv
-	export_to csv - --table frames >frames.csv
-	cmp frames.csv out.frames.csv
 }
 
 # weighed: of out.events.csv, what the totals of the report are made of.
@@ -431,8 +428,7 @@ in_firefox='$sum == {retained: $t.live_bytes, allocated: $t.allocated_bytes, fre
 	[[ ${stderr_lines[1]} == *" folded, "*" or firefox; limpet export --help" ]]
 	refused 2 "did you mean 'pprof'" "$LIMPET" export "$trace" --format pproof
 	[[ ${stderr_lines[1]} == *" folded, "*" or firefox; limpet export --help" ]]
-	refused 2 "three tables" "$LIMPET" export "$trace" --format csv
-	refused 2 "only with csv" "$LIMPET" export "$trace" --format folded --table events
+	refused 2 "several tables" "$LIMPET" export "$trace" --format csv
 	failed_bare "cannot write" "$LIMPET" export "$traces/cpp.trace" --format folded -o /nowhere/out
 	refused 1 "the whole capture" "$LIMPET" export "$traces/cpp.trace" --format heaptrack --from 10ms
 	refused 1 "the whole capture" "$LIMPET" export "$traces/cpp.trace" --format perfetto --from 10ms

@@ -72,8 +72,8 @@ tells_its_time() {
 	for format in text markdown; do
 		"$LIMPET" report --format $format "$kept" --include main >text
 		grep -q '^Findings are made from all that was recorded: none are shown with --include\.$' text || fail "$(<text)"
-		"$LIMPET" report --format $format "$kept" --exclude x --suppressions none.supp --born-between ,1ms >text
-		grep -q ' with --exclude, --suppressions and --born-between\.$' text || fail "$(<text)"
+		"$LIMPET" report --format $format "$kept" --exclude x --exclude @none.supp --born-between ,1ms >text
+		grep -q ' with --exclude and --born-between\.$' text || fail "$(<text)"
 	done
 	"$LIMPET" report --json "$kept" --include main | json_says '.findings == null'
 }

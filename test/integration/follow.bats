@@ -314,7 +314,7 @@ captured_or_over() {
 	child fork
 	local collector killed=$child
 	# Not its watchdog, which may not have ended yet.
-	collector=$(pgrep -o -f -- "--pid $child --lifeline")
+	collector=$(pgrep -o -f -- "--lifeline .* $child\$")
 	kill -KILL "$collector"
 	tell clan "$child work 20" worked
 	child fork

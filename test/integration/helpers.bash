@@ -312,8 +312,8 @@ attach() {
 	shift
 	captures=$((captures + 1))
 	trace=$work/trace.$captures.limpet
-	env --default-signal=INT,HUP,QUIT bash -c 'ulimit -c unlimited; exec "$@"' attach "$LIMPET" attach "$target" -o "$trace" \
-		"${patiently[@]}" ${overload:+--on-overload "$overload"} ${load:+--load "$load"} "$@" \
+	LIMPET_LOAD=${load-${LIMPET_LOAD-}} env --default-signal=INT,HUP,QUIT bash -c 'ulimit -c unlimited; exec "$@"' attach "$LIMPET" attach "$target" -o "$trace" \
+		"${patiently[@]}" ${overload:+--on-overload "$overload"} "$@" \
 		>"$work/attach.$captures.say" 2>"$work/attach.$captures.err" </dev/null 3>&- &
 	limpet_job=$!
 	limpet_jobs+=("$limpet_job")

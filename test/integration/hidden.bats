@@ -20,14 +20,14 @@ mappings() {
 	awk '$NF != "[uprobes]" && $NF != "[heap]" { print $1, $2, $NF }' "/proc/$1/maps"
 }
 
-# track: allocator | jemalloc, mimalloc or tcmalloc in a stripped program or library that calls it through slots of its own (most programs in Rust) | attach | found by its calls, which `--uprobes` watches for up to two seconds
+# track: allocator | jemalloc, mimalloc or tcmalloc in a stripped program or library that calls it through slots of its own (most programs in Rust) | attach | found by its calls, which `--alloc-functions search` watches for up to two seconds
 # bats test_tags=check
 @test "four functions without a name are found, and every block is in the trace" {
 	start nameless "$TARGETS/nameless"
 	text_of "$pid" nameless >text.before
 	tell nameless work "done"
 	# On a busy machine it may hardly be called while it is watched.
-	until attach "$pid" --uprobes; do
+	until attach "$pid" --alloc-functions search; do
 		((captures < 10)) && asked "hardly called" || return 1
 	done
 	asked "looking for the functions of $nameless"
@@ -59,7 +59,7 @@ mappings() {
 	start nameless "$TARGETS/nameless"
 	tell nameless "idle 140" "done"
 	tell nameless work "done"
-	attach "$pid" --uprobes
+	attach "$pid" --alloc-functions search
 	asked "$nameless: found 4 functions"
 	tell nameless rest "done"
 	stop "$pid"
@@ -68,7 +68,7 @@ mappings() {
 @test "a program at rest shows nothing: refused, with the reason, and untouched" {
 	start nameless "$TARGETS/nameless"
 	mappings "$pid" >before
-	refused 3 "mimalloc.*; its functions were looked for: it was hardly called" "$LIMPET" attach --uprobes -q -o never.limpet "$pid"
+	refused 3 "mimalloc.*; its functions were looked for: it was hardly called" "$LIMPET" attach --alloc-functions search -q -o never.limpet "$pid"
 	[[ $stderr == *"attach again while the program does more"* ]] || fail "$stderr"
 	diff before <(mappings "$pid")
 	tell nameless "keep 10" "done"
@@ -79,7 +79,7 @@ mappings() {
 	unshare --mount true 2>/dev/null || skip "making namespaces is not allowed here"
 	start nameless "$TARGETS/nameless"
 	refused 3 "its functions were looked for: the kernel's uprobes are not found" \
-		unshare --mount bash -c 'mount -t tmpfs none /sys && exec "$@"' - "$LIMPET" attach --uprobes -q -o never.limpet "$pid"
+		unshare --mount bash -c 'mount -t tmpfs none /sys && exec "$@"' - "$LIMPET" attach --alloc-functions search -q -o never.limpet "$pid"
 	tell nameless "keep 1" "done"
 }
 
@@ -88,7 +88,7 @@ mappings() {
 	run within 30 "$LIMPET" doctor "$pid"
 	[[ $status == 3 ]] || fail "doctor ended with $status"
 	[[ $output == "limpet cannot attach to 'nameless' ($pid)"* ]] || fail "$output"
-	[[ $output == *"with --uprobes attach looks for the functions of $nameless"* ]] || fail "$output"
+	[[ $(tr -s '\n ' ' ' <<<"$output") == *"with --alloc-functions search attach looks for the functions of $nameless"* ]] || fail "$output"
 	! grep -q uprobes "/proc/$pid/maps" || fail "the kernel's page is there"
 	tell nameless "keep 1" "done"
 }
@@ -96,18 +96,18 @@ mappings() {
 @test "a realloc that is not called while limpet looks: refused, since blocks that it moves would leak" {
 	start nameless "$TARGETS/nameless" still
 	tell nameless work "done"
-	refused 3 "its realloc was not called meanwhile" "$LIMPET" attach --uprobes -q -o never.limpet "$pid"
+	refused 3 "its realloc was not called meanwhile" "$LIMPET" attach --alloc-functions search -q -o never.limpet "$pid"
 	tell nameless rest "done"
 }
 
 # A watched return would end a program in which an exception or another coroutine passes it.
-@test "without --uprobes, or with --follow-fork: no call is watched" {
+@test "without --alloc-functions search, or with --follow-fork: no call is watched" {
 	start nameless "$TARGETS/nameless"
 	mappings "$pid" >before
 	tell nameless work "done"
 	refused 3 "mimalloc is linked into the executable" "$LIMPET" attach -o never.limpet "$pid"
-	[[ $stderr == *"\`limpet attach --uprobes $pid\` looks for its functions"* ]] || fail "$stderr"
-	refused 3 "mimalloc is linked into the executable" "$LIMPET" attach --uprobes --follow-fork -o never.limpet "$pid"
+	[[ $stderr == *"\`limpet attach --alloc-functions search $pid\` looks for its functions"* ]] || fail "$stderr"
+	refused 3 "mimalloc is linked into the executable" "$LIMPET" attach --alloc-functions search --follow-fork -o never.limpet "$pid"
 	! grep -q uprobes "/proc/$pid/maps" || fail "the kernel's page is there"
 	tell nameless rest "done"
 }
@@ -128,7 +128,7 @@ closes() {
 # stopped_when CONDITION ROUND: limpet is stopped (SIGSTOP) while its watch goes on, and is `watcher`; 1: it was faster,
 # and has ended.
 stopped_when() {
-	"$LIMPET" attach --uprobes -d 100ms -o "killed.$1.$2.limpet" "$pid" >/dev/null 2>killed.err </dev/null 3>&- &
+	"$LIMPET" attach --alloc-functions search -d 100ms -o "killed.$1.$2.limpet" "$pid" >/dev/null 2>killed.err </dev/null 3>&- &
 	watcher=$!
 	limpet_jobs+=("$watcher")
 	wait_until 60 "$1" || return 1
@@ -164,7 +164,7 @@ stopped_when() {
 	tell nameless blocks "blocks 0"
 	nothing_of_ours "$pid"
 	tell nameless work "done"
-	attach "$pid" --uprobes
+	attach "$pid" --alloc-functions search
 	asked "$nameless: found"
 	stop "$pid"
 	tell nameless rest "done"
@@ -177,6 +177,6 @@ stopped_when() {
 	echo 'no_such_function malloc(size)
 no_such_free free(p)' >functions
 	refused 3 "functions that you named do not exist: no_such_function, no_such_free" \
-		"$LIMPET" attach --uprobes -q --alloc-functions functions -o never.limpet "$pid"
+		"$LIMPET" attach --alloc-functions search -q --alloc-functions functions -o never.limpet "$pid"
 	tell nameless rest "done"
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The pages of `limpet html` and `limpet diff --html`, used as a person would, in headless Chromium.
+# The pages of `limpet html` and `limpet diff -o`, used as a person would, in headless Chromium.
 # time-limit: 600
 
 load helpers
@@ -16,7 +16,7 @@ setup_file() {
 		tell "storm$operations" "run $operations" ran
 		stop "$pid"
 		finish "storm$operations"
-		"$LIMPET" html -f "$trace" -o steps.html
+		"$LIMPET" html "$trace" -o steps.html
 		(($(edges_of steps.html | wc -l) <= 4)) || break
 	done
 	cp "$trace" "$BATS_FILE_TMPDIR/storm.limpet"
@@ -125,7 +125,7 @@ hostile() {
 	# In the page they are letters of base64.
 	grep -qx '<script type="text/plain" id="data">[A-Za-z0-9+/=]*</script>' evil.html
 	within 60 "$LIMPET" run -q --on-overload wait -o plain.limpet -- "$TARGETS/storm" --threads 1 <<<quit >said
-	"$LIMPET" diff --html --sort allocated plain.limpet evil.limpet -o both.html
+	"$LIMPET" diff --sort allocated plain.limpet evil.limpet -o both.html
 	"$LIMPET" diff --json --sort allocated plain.limpet evil.limpet >diff.json
 	driven evil.html report.json --hostile "$name" "$@" -- both.html diff.json --hostile "$name" "$@"
 }
@@ -150,95 +150,36 @@ kept_by() {
 @test "two captures as a page: what the diff says, in colours, words and tables; mouse and keys" {
 	kept_by old.limpet "leak 100" "run 10"
 	kept_by new.limpet "leak 300" "run 30" hold
-	run --separate-stderr "$LIMPET" diff --html --sort live old.limpet new.limpet
+	run --separate-stderr "$LIMPET" diff --sort live old.limpet new.limpet -o new.diff.html
 	[[ $status == 0 && $output == new.diff.html && $(stat -c %a new.diff.html) == 600 ]]
 	"$LIMPET" diff --json --sort live old.limpet new.limpet >diff.json
 	# The other way round: blue instead of orange.
-	"$LIMPET" diff --html --sort live new.limpet old.limpet -o back.html
+	"$LIMPET" diff --sort live new.limpet old.limpet -o back.html
 	"$LIMPET" diff --json --sort live new.limpet old.limpet >back.json
 	driven new.diff.html diff.json -- back.html back.json
-	# Never over another one; whole or not there.
-	refused 1 "File exists" "$LIMPET" diff --html old.limpet new.limpet
-	"$LIMPET" diff --html -f old.limpet new.limpet@-1s
-	[[ $("$LIMPET" diff --html -o - old.limpet new.limpet | tail -n 1) == "</html>" ]]
-	failed_bare "cannot write" "$LIMPET" diff --html -f -o /dev/full old.limpet new.limpet
-	refused 2 "cannot be used together" "$LIMPET" diff --html --json old.limpet new.limpet
-	refused 2 "only with --html" "$LIMPET" diff -o x old.limpet new.limpet
+	# Over another one; whole or not there.
+	"$LIMPET" diff -o new.diff.html old.limpet new.limpet@-1s
+	refused 1 "it exists, and is no page" "$LIMPET" diff -o new.limpet old.limpet new.limpet
+	[[ $("$LIMPET" diff -o - old.limpet new.limpet | tail -n 1) == "</html>" ]]
+	failed_bare "cannot write" "$LIMPET" diff -o /dev/full old.limpet new.limpet
+	refused 2 "cannot be used together" "$LIMPET" diff -o x --json old.limpet new.limpet
 	[[ ! -e x ]]
 }
 
-@test "the page is never written over another, and is whole or not there" {
+@test "the page is written over an earlier one alone, and is whole or not there" {
 	trace=$root/test/traces/storm.trace
 	echo mine >page.html
 	run --separate-stderr "$LIMPET" html "$trace" -o page.html
-	[[ $status == 1 && $stderr == *"File exists"*"hint: "* && $(<page.html) == mine ]]
-	"$LIMPET" html -f "$trace" -o page.html
+	[[ $status == 1 && $stderr == *"it exists, and is no page"*"hint: "* && $(<page.html) == mine ]]
+	rm page.html
+	"$LIMPET" html "$root/test/traces/cpp.trace" -o page.html
+	"$LIMPET" html "$trace" -o page.html
 	grep -q '^</html>' page.html
 	[[ $("$LIMPET" html "$trace" -o - | tail -n 1) == "</html>" ]]
-	run --separate-stderr "$LIMPET" html "$trace" -o /dev/full -f
+	run --separate-stderr "$LIMPET" html "$trace" -o /dev/full
 	[[ $status == 1 && $stderr == *"/dev/full"* && -c /dev/full ]]
 	run "$LIMPET" html nothing.limpet
 	[[ $status == 1 && ! -e nothing.html ]]
 	run "$LIMPET" html
 	[[ $status == 2 ]]
-}
-
-# An opener that stays until it is told to go, and says what it got: a path, and neither our descriptors nor our session.
-fake_opener() {
-	mkdir -p "$(dirname "$1")"
-	cat >"$1" <<-'EOF'
-		#!/bin/bash
-		# All but its own script are nothing.
-		find /proc/$$/fd -type l -printf '%l\n' >"$OPENED.all"
-		# Open before it is told: what is written while nobody has it open is lost.
-		exec 9<>"$GATE"
-		printf '%s\n' "$0" "$@" "others: $(grep -vxF -e "$0" -e /dev/null "$OPENED.all")" "leads: $(($(ps -o sid= -p $$) == $$))" >"$OPENED.part"
-		mv "$OPENED.part" "$OPENED"
-		read -t 120 -r <&9
-		rm -f "$OPENED"
-	EOF
-	chmod +x "$1"
-}
-opened_by() {
-	local said
-	wait_until 30 test -e opened
-	said=$(<opened)
-	# It goes before anything can fail.
-	echo 1<>gate
-	wait_until 30 test ! -e opened
-	same "$1" "$said" "$(printf '%s\n' "$@" "others: " "leads: 1")"
-}
-
-@test "--open starts a browser without waiting for it, and says where the page is if there is none" {
-	export OPENED=$work/opened GATE=$work/gate
-	local page="$work/a page.html" opener=$work/bin/xdg-open
-	unset DISPLAY WAYLAND_DISPLAY BROWSER
-	mkfifo gate
-	fake_opener "$opener"
-	cp "$root/test/traces/cpp.trace" "a page.limpet"
-	# No display.
-	within 60 "$LIMPET" html --open "a page.limpet" >say 2>err
-	same "path" "$(<say)" "a page.html"
-	grep -q 'warning: the page is not opened: there is no display' err
-	grep -qF "scp $(hostname):$page ." err
-	[[ -s $page ]]
-	# A display, but nothing to open it with: no other xdg-open is to be found.
-	within 60 env PATH=/nowhere DISPLAY=:0 "$LIMPET" html -f --open "a page.limpet" >say 2>err
-	grep -q 'there is no xdg-open' err
-	# It gets the whole path, and keeps nobody waiting.
-	PATH=$work/bin:$PATH WAYLAND_DISPLAY=wayland-0 within 60 "$LIMPET" html -f --open "a page.limpet" >say 2>err
-	same "path" "$(<say)" "a page.html"
-	opened_by "$opener" "$page"
-	# BROWSER needs no display; the first that is there, with its options.
-	fake_opener "$work/other/mine"
-	BROWSER="nosuch:$work/other/mine --new:xdg-open" within 60 "$LIMPET" html -f --open "a page.limpet" >say 2>err
-	opened_by "$work/other/mine" --new "$page"
-	refused 2 "not with -o -" "$LIMPET" html --open -o - "a page.limpet"
-	# A comparison, too.
-	local both=("a page.limpet" "a page.limpet")
-	BROWSER=$work/other/mine within 60 "$LIMPET" diff --html --open "${both[@]}" >say 2>err
-	same "path" "$(<say)" "a page.diff.html"
-	opened_by "$work/other/mine" "$work/a page.diff.html"
-	refused 2 "not with -o -" "$LIMPET" diff --html --open -o - "${both[@]}"
-	refused 2 "only with --html" "$LIMPET" diff --open "${both[@]}"
 }

@@ -76,7 +76,7 @@ accessible() {
 @test "axe-core finds nothing to improve in any view, light or dark" {
 	local trace=$root/test/html/shop.trace
 	"$LIMPET" html "$trace" -o page.html
-	"$LIMPET" diff --html "$trace@-before" "$trace@before-after" -o both.html
+	"$LIMPET" diff "$trace@-before" "$trace@before-after" -o both.html
 	accessible
 }
 
@@ -84,6 +84,6 @@ accessible() {
 @test "axe-core finds nothing to improve in long tables, light or dark" {
 	local traces=$root/test/traces
 	"$LIMPET" html "$traces/storm.trace" -o page.html
-	"$LIMPET" diff --html "$traces/storm.trace" "$traces/rust.trace" -o both.html
+	"$LIMPET" diff "$traces/storm.trace" "$traces/rust.trace" -o both.html
 	accessible
 }

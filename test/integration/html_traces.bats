@@ -33,8 +33,8 @@ load browser
 	json_says ".totals.live_bytes > $(jq .totals.live_bytes born.json)" <whole.json
 	driven page.html born.json --survived "${edges[10]}" "${edges[14]}"
 	# Without single events it is not known.
-	"$LIMPET" html "$trace" --quick -o quick.html
-	driven quick.html born.json --survived 0 0
+	"$LIMPET" html "$root/test/traces/compact.trace" -o sums.html
+	driven sums.html born.json --survived 0 0
 }
 
 # out_of_reach OPTION: of pages of captures that miss something.
@@ -96,7 +96,6 @@ out_of_reach() {
 	local edges begin='' end step=0
 	trace=$root/test/html/spike.trace
 	"$LIMPET" html "$trace" -o spike.html
-	"$LIMPET" html --quick "$trace" -o quick.html
 	# For windows of the report: a step ends with the tick of 10 us that its end lies in.
 	edges=$(edges_of spike.html | jq 'if . > 0 then . + 0.00001 else . end')
 	(($(wc -l <<<"$edges") > 3)) || fail "too few steps: $edges"
@@ -111,14 +110,12 @@ out_of_reach() {
 	rm step.0.json
 	jq -s . step.*.json >steps.json
 	driven spike.html steps.json --kept highest
-	highest_of spike.html quick.html
+	highest_of spike.html
 }
 
-# highest_of PAGE QUICK-PAGE: has the gibibyte. A page of sums knows the steps alone.
+# highest_of PAGE: has the gibibyte.
 highest_of() {
-	figures "$2" | json_says '.moments == null'
-	jq -se '.[0].highest.bytes == .[1].highest.bytes and (.[0].highest.bytes | max) > 1073741824' \
-		<(figures "$1") <(figures "$2") >/dev/null
+	figures "$1" | json_says '(.highest.bytes | max) > 1073741824'
 }
 
 @test "a peak that comes and goes within a step is recorded" {
@@ -147,9 +144,8 @@ highest_of() {
 	trace=$work/spike.limpet
 	within 60 "$LIMPET" run -q --on-overload wait -o "$trace" -- ./spike
 	"$LIMPET" html "$trace"
-	"$LIMPET" html --quick "$trace" -o quick.html
 	(($(edges_of spike.html | wc -l) > 3)) || fail "too few steps: $(edges_of spike.html)"
-	highest_of spike.html quick.html
+	highest_of spike.html
 	report
 	expect '.totals.peak_bytes > 1073741824 and .totals.peak_bytes > 100 * ([.timeline[].live_bytes] | max)'
 }
@@ -165,7 +161,7 @@ highest_of() {
 	mapfile -t edges < <(edges_of bounded.html | jq 'if . > 0 then . + 0.00001 else . end')
 	"$LIMPET" report --json --from "${edges[2]}s" --to "${edges[4]}s" "$trace" >kept.json
 	# A comparison has no temporary allocations either, if one side was sampled.
-	"$LIMPET" diff --html "$traces/storm.trace" "$traces/sampled.trace" -o both.html
+	"$LIMPET" diff "$traces/storm.trace" "$traces/sampled.trace" -o both.html
 	driven sampled.html none.json --kept sampled -- overload.html none.json --kept sampled -- \
 		short.html none.json --kept one-step -- bounded.html kept.json --kept bounded -- both.html none.json --kept compared
 }
@@ -198,7 +194,7 @@ highest_of() {
 @test "sums of rates: the page and limpet diff round alike" {
 	local traces=$root/test/traces
 	local both=("$traces/addresses.trace" "$traces/rust.trace")
-	"$LIMPET" diff --html --sort allocations "${both[@]}" -o both.html
+	"$LIMPET" diff --sort allocations "${both[@]}" -o both.html
 	"$LIMPET" diff --json --sort allocations "${both[@]}" >diff.json
 	json_says '.per_second' <diff.json
 	driven both.html diff.json
@@ -208,7 +204,7 @@ highest_of() {
 @test "a growth that became smaller is no decrease: page and JSON" {
 	local trace=$root/test/verdicts/traces/xstrdup-attributes.limpet
 	local both=("$trace@2s-4s" "$trace@4s-11s")
-	"$LIMPET" diff --html --sort growth "${both[@]}" -o both.html
+	"$LIMPET" diff --sort growth "${both[@]}" -o both.html
 	"$LIMPET" diff --json --sort growth "${both[@]}" >diff.json
 	json_says '.change < 0 and ([.sites[].new_value] | add) > 0' <diff.json
 	json_says 'any(.sites[]; .state == "slower") and all(.sites[]; .state != "shrank")' <diff.json
@@ -233,10 +229,6 @@ highest_of() {
 	for trace in "$root"/test/traces/*.trace; do
 		name=$(basename "$trace" .trace)
 		within 60 "$LIMPET" html "$trace" -o "$name.html" >/dev/null 2>html.err || fail "$name: $(<html.err)" || return 1
-		within 60 "$LIMPET" html --quick "$trace" -o "$name.quick.html" >/dev/null || return 1
-		figures "$name.quick.html" | json_says '.threads == null and (.kept.lives | not)' ||
-			fail "$name: --quick has threads" || return 1
-		same "lives of $name" "$(figures "$name.quick.html" lives)" null || return 1
 	done
 	# Sums alone have no events; samples are read.
 	figures compact.html | json_says '.threads == null and (.kept.lives | not)'

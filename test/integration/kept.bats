@@ -84,8 +84,8 @@ figures() {
 	finish storm
 }
 
-@test "--addresses: each free's block is one that was allocated, and is of its site and size" {
-	capture addresses.limpet --addresses
+@test "addresses: each free's block is one that was allocated, and is of its site and size" {
+	LIMPET_ADDRESSES=1 capture addresses.limpet
 	report
 	expect '.capture.complete'
 	within 120 "$root/scripts/limpet-trace-read" "$trace" >second.json

@@ -67,7 +67,7 @@ is_refused() {
 @test "a collector that lists its modules and reads them later: the agent is in no list" {
 	start lister "$TARGETS/lister"
 	tell lister load loaded
-	run "$LIMPET" attach --load dlopen -o never.limpet "$pid"
+	LIMPET_LOAD=dlopen run "$LIMPET" attach -o never.limpet "$pid"
 	[[ $status == 3 && $output == *"garbage collector"* ]] || fail "$status: $output"
 	attach "$pid"
 	tell lister list listed

@@ -25,8 +25,8 @@ begin_attach() {
 	local limit_kib=6000000
 	[[ $limpet == "$LIMPET" ]] || limit_kib=unlimited
 	rm -f "$trace"
-	env --default-signal=INT,HUP,QUIT bash -c 'ulimit -c unlimited; ulimit -v "$1"; shift; exec "$@"' attach \
-		"$limit_kib" "$limpet" attach -q --no-seal -d "$1" --attach-timeout "$2" ${load:+--load "$load"} -o "$trace" "$pid" \
+	LIMPET_LOAD=${load-} env --default-signal=INT,HUP,QUIT bash -c 'ulimit -c unlimited; ulimit -v "$1"; shift; exec "$@"' attach \
+		"$limit_kib" "$limpet" attach -q --no-seal -d "$1" --attach-timeout "$2" -o "$trace" "$pid" \
 		>liar.say 2>liar.err 3>&- &
 	limpet_job=$!
 	limpet_jobs+=("$limpet_job")

@@ -75,7 +75,7 @@ given_up() {
 @test "no descriptor left, by dlopen: given up, nothing changed" {
 	start odd "$TARGETS/odd" --few-files 0
 	look "$pid"
-	refused 1 "Too many open files" "$LIMPET" attach --load dlopen "$pid"
+	LIMPET_LOAD=dlopen refused 1 "Too many open files" "$LIMPET" attach "$pid"
 	unchanged "$pid"
 	finish odd
 }
@@ -270,7 +270,7 @@ crowded() {
 @test "more threads than there is room for: calls go unseen, and are counted" {
 	start crowd "$TARGETS/crowd" 700
 	tell crowd "run 10" ran
-	attach "$pid" --agent-memory 8M
+	attach "$pid" --memory 8M
 	tell crowd "run 100" ran
 	stop "$pid" 4
 	report
@@ -283,10 +283,10 @@ crowded() {
 @test "no room for the unwind table of a large program: a warning names it, and the remedy" {
 	command -v node >/dev/null || skip "node is not installed"
 	start node node -e 'console.log("ready", process.pid); process.stdin.on("data", () => process.exit(0))'
-	attach "$pid" --agent-memory 8M
+	attach "$pid" --memory 8M
 	stop "$pid"
 	grep -q 'warning: there was no room for the unwind table of node.*cut short' attach.*.err || fail "$(cat attach.*.err)"
-	grep -q 'hint: .*--agent-memory' attach.*.err
+	grep -q 'hint: .*--memory' attach.*.err
 	attach "$pid"
 	stop "$pid"
 	! grep -q 'no room' attach.2.err || fail "with the default, too"
@@ -298,7 +298,7 @@ crowded() {
 	local limit
 	for limit in 0 4096; do
 		start "storm$limit" prlimit --fsize=$limit "$TARGETS/storm" --threads 2
-		refused_by_both "$pid" agent "RLIMIT_FSIZE" --load dlopen
+		LIMPET_LOAD=dlopen refused_by_both "$pid" agent "RLIMIT_FSIZE"
 		attach "$pid"
 		tell "storm$limit" "run 100" ran
 		stop "$pid"
@@ -330,12 +330,12 @@ crowded() {
 	finish storm
 }
 
-# track: container | a memory cgroup with a tight limit | attach | refused while the headroom is less than twice `--agent-memory`, which can be lowered
+# track: container | a memory cgroup with a tight limit | attach | refused while the headroom is less than twice `--memory`, which can be lowered
 @test "a memory cgroup with little headroom: refused; with less for the agent, captured and not missed" {
 	make_group 100
 	start storm bash -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$group" "$TARGETS/storm" --threads 2
 	refused_by_both "$pid" memory "cgroup"
-	attach "$pid" --agent-memory 16M
+	attach "$pid" --memory 16M
 	tell storm "run 20000" ran
 	stop "$pid"
 	report
@@ -455,7 +455,7 @@ with() {
 
 @test "--on-overload wait: a limpet that was stopped, and then killed, holds nobody up for good" {
 	start storm "$TARGETS/storm" --threads 4
-	attach "$pid" --agent-memory 8M
+	attach "$pid" --memory 8M
 	stand_still "$limpet_job" "$pid"
 	# Far more than fits. They wait for ten seconds, if nobody says less.
 	local patience for_ever=9000000000000000000
@@ -475,7 +475,7 @@ with() {
 	nothing_of_ours "$pid"
 
 	# A dead one, neither.
-	attach "$pid" --agent-memory 8M
+	attach "$pid" --memory 8M
 	stand_still "$limpet_job" "$pid"
 	((($("$TARGETS/room" "$limpet_job" "$for_ever")) > 0))
 	kill -KILL "$limpet_job"
@@ -488,7 +488,7 @@ with() {
 # bats test_tags=release
 @test "twenty thousand deep stacks that have nothing in common, with little memory: none is lost" {
 	start paths "$TARGETS/paths" 60
-	overload='wait' attach "$pid" --agent-memory 8MiB
+	overload='wait' attach "$pid" --memory 8MiB
 	tell paths "keep 20000" kept
 	tell paths "run 20000" ran
 	stop "$pid"
@@ -502,10 +502,10 @@ with() {
 # Beyond limpet's own memory stacks are unknown, and the trace says so; the events are all there.
 @test "more stacks than limpet has memory for: the events are there, and what is unknown is told" {
 	start paths "$TARGETS/paths" 60
-	overload='wait' attach "$pid" --collector-memory 16MiB
+	LIMPET_COLLECTOR_MEMORY=16MiB overload='wait' attach "$pid"
 	tell paths "keep 10000" kept
 	stop "$pid" 4
-	grep -q 'stacks of [0-9]* events are unknown: more fit with --collector-memory' "$work"/attach.*.err ||
+	grep -q 'stacks of [0-9]* events are unknown: more fit with more --memory' "$work"/attach.*.err ||
 		fail "$(cat "$work"/attach.*.err)"
 	within 120 "$LIMPET" report "$trace" >report.say 2>report.err || fail "$(<report.err)"
 	grep -q '(stack unknown)' report.say || fail "$(head -n 60 report.say)"

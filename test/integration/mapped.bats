@@ -128,7 +128,7 @@ agent_way() {
 	grep -q 'agent is mapped' run.err
 	start storm "$TARGETS/storm"
 	agent_way "$pid" "mapped; .* while the program runs"
-	agent_way "$pid" "mapped.*--load map" --load map
+	LIMPET_LOAD=map agent_way "$pid" "mapped.*LIMPET_LOAD=map"
 	finish storm
 }
 
@@ -137,8 +137,8 @@ agent_way() {
 	echo 'void __tsan_init(void) {}' | gcc -O1 -fPIC -shared -o sanitizer.so -x c -
 	start storm env LD_PRELOAD="$work/sanitizer.so" "$TARGETS/storm"
 	agent_way "$pid" "mapped, without a dynamic linker .*sanitizer"
-	run --separate-stderr "$LIMPET" attach --load dlopen -o none.limpet "$pid"
-	[[ $status == 3 && $stderr == *"sanitizer's malloc"*"hint: leave out --load dlopen"* ]] || fail "$status: $stderr"
+	LIMPET_LOAD=dlopen run --separate-stderr "$LIMPET" attach -o none.limpet "$pid"
+	[[ $status == 3 && $stderr == *"sanitizer's malloc"*"hint: leave out LIMPET_LOAD=dlopen"* ]] || fail "$status: $stderr"
 	attach "$pid"
 	stop "$pid"
 	good_capture
@@ -146,35 +146,35 @@ agent_way() {
 }
 
 # It is said before anything is touched; where it can be had, it is taken.
-@test "--load: a way that cannot be had is refused, by attach, run and doctor; else it is the way" {
+@test "LIMPET_LOAD: a way that cannot be had is refused, by attach, run and doctor; else it is the way" {
 	local kind load status none=$work/none.limpet
 	for kind in static storm-musl; do
 		start "$kind" "$TARGETS/$kind"
 		look "$pid"
-		run --separate-stderr "$LIMPET" attach --load dlopen -o "$none" "$pid"
-		[[ $status == 3 && $stderr == *"cannot be loaded by a dynamic linker"*"hint: leave out --load dlopen"* ]] ||
+		LIMPET_LOAD=dlopen run --separate-stderr "$LIMPET" attach -o "$none" "$pid"
+		[[ $status == 3 && $stderr == *"cannot be loaded by a dynamic linker"*"hint: leave out LIMPET_LOAD=dlopen"* ]] ||
 			fail "$status: $stderr" || return 1
-		run --separate-stderr "$LIMPET" doctor --load dlopen "$pid"
+		LIMPET_LOAD=dlopen run --separate-stderr "$LIMPET" doctor "$pid"
 		[[ $status == 3 && $output == *"cannot be loaded by a dynamic linker"* ]] || fail "$status: $output" || return 1
 		[[ ! -e $none ]]
 		unchanged "$pid" || return 1
 		load=map attach "$pid"
 		stop "$pid"
 		finish "$kind"
-		run --separate-stderr "$LIMPET" run --load dlopen -o "$none" -- "$TARGETS/$kind"
+		LIMPET_LOAD=dlopen run --separate-stderr "$LIMPET" run -o "$none" -- "$TARGETS/$kind"
 		[[ $status == 125 && -z $output && $stderr == *"cannot be loaded by a dynamic linker"* ]] ||
 			fail "$status: $stderr" || return 1
 		[[ ! -e $none ]]
 	done
 	start storm "$TARGETS/storm"
-	agent_way "$pid" "own dlopen" --load dlopen
+	LIMPET_LOAD=dlopen agent_way "$pid" "own dlopen"
 	for load in dlopen map; do
 		attach "$pid"
 		stop "$pid"
-		same "$load: words of attach" "$(grep -c 'agent is mapped.*--load map' "attach.$captures.err")" \
+		same "$load: words of attach" "$(grep -c 'agent is mapped.*LIMPET_LOAD=map' "attach.$captures.err")" \
 			"$([[ $load == dlopen ]] && echo 0 || echo 1)" || return 1
-		printf 'run 10\nquit\n' | "$LIMPET" run --load "$load" -o "run.$load.limpet" -- "$TARGETS/storm" >run.say 2>run.err
-		same "$load: words of run" "$(grep -c 'agent is mapped.*--load map' run.err)" \
+		printf 'run 10\nquit\n' | LIMPET_LOAD="$load" "$LIMPET" run -o "run.$load.limpet" -- "$TARGETS/storm" >run.say 2>run.err
+		same "$load: words of run" "$(grep -c 'agent is mapped.*LIMPET_LOAD=map' run.err)" \
 			"$([[ $load == dlopen ]] && echo 0 || echo 1)" || return 1
 	done
 	nothing_of_ours "$pid"
@@ -280,7 +280,7 @@ left_every_way() {
 	local suffix
 	for suffix in -musl ""; do
 		start "loader$suffix" "$TARGETS/loader$suffix" "$TARGETS/plugin$suffix.so"
-		attach "$pid" --load map
+		LIMPET_LOAD=map attach "$pid"
 		tell "loader$suffix" open opened
 		tell "loader$suffix" "allocate 1000" allocated
 		stop "$pid"
@@ -303,7 +303,7 @@ left_every_way() {
 @test "where there is a dynamic linker, too: a slow constructor that holds its lock is in nobody's way" {
 	start holder "$TARGETS/holder" loader "$TARGETS/slow-plugin.so"
 	tell holder hold holding
-	attach "$pid" --load map
+	LIMPET_LOAD=map attach "$pid"
 	stop "$pid"
 	nothing_of_ours "$pid"
 	tell holder release released

@@ -113,7 +113,7 @@ born() {
 	report --from load --to "top-1, steady"
 	expect '.totals.allocations == 500 and .totals.frees == 200 and .totals.live_allocations == 310'
 
-	within 60 "$LIMPET" report "$trace" --born-between "load,top-1, steady" --no-pager >born.text
+	within 60 "$LIMPET" report "$trace" --born-between "load,top-1, steady" >born.text
 	grep -qE '^marks     load [0-9.]+(s|ms), top-1, steady [0-9.]+(s|ms)$' born.text
 	tr -s '\n ' '  ' <born.text | grep -qE "born blocks allocated between load \([0-9.]+m?s\) and top-1, steady \([0-9.]+m?s\), 29.3 KiB in 300 blocks still live at the end"
 	grep -qE '^peak .* at [0-9.]+m?s, the peak of the whole heap$' born.text
@@ -121,7 +121,7 @@ born() {
 	rate=$(sed -nE 's/^calls +500 allocations \(([0-9.]+) \/s, .*/\1/p; s/^calls +500 allocations \(([0-9.]+) k\/s, .*/\1e3/p' born.text)
 	expect '(500 / (.marks[1].time_s - .marks[0].time_s)) as $want | $rate > $want * 0.9 - 1 and $rate < $want * 1.1 + 1' \
 		--argjson rate "${rate:-0}"
-	within 60 "$LIMPET" report "$trace" --view lifetimes --born-between load, --no-pager >view.text
+	within 60 "$LIMPET" report "$trace" --view lifetimes --born-between load, >view.text
 	grep -q '^born      blocks allocated between load (' view.text
 	grep -qE '^filtered  hides [0-9.]+ B of 10 allocations$' view.text || fail "$(<view.text)"
 	"$LIMPET" diff "$trace@-load" "$trace@load-top-1, steady" --json >diff.json
@@ -157,7 +157,7 @@ born() {
 	refused 2 "invalid window '@top-1, steady-load': it ends before it begins" "$LIMPET" diff "$trace@top-1, steady-load" "$trace"
 	refused 2 "'10h,' is beyond the end" "$LIMPET" report "$trace" --born-between 10h,
 	refused 2 "pages cannot be filtered by when" "$LIMPET" report "$trace" --view pages --born-between load,
-	refused 1 "heaptrack and csv always contain all blocks" "$LIMPET" export "$trace" --format csv --table events --born-between load,
+	refused 1 "csv always contains all blocks" "$LIMPET" export "$trace" --format csv -o born.csv --born-between load,
 	refused 1 "cannot be filtered by when blocks were allocated" \
 		"$LIMPET" report "$root/test/traces/sampled.trace" --born-between 1s,
 	[[ ${stderr_lines[1]} == "hint: --from and --to show"* ]]

@@ -262,8 +262,8 @@ spaces() {
 
 # foreign_blocks: how many of the module's were freed that were made before the capture. The dynamic linker frees others.
 foreign_blocks() {
-	"$LIMPET" export --format csv "$trace" --table events -o events.csv
-	awk -F , '$2 == "foreign-free" && $5 >= 700 && $5 < 730' events.csv | wc -l
+	"$LIMPET" export --format csv "$trace" -o all.csv
+	awk -F , '$2 == "foreign-free" && $5 >= 700 && $5 < 730' all.events.csv | wc -l
 }
 
 # in_space HOW: from before the capture to its end, bound early or late, and gone before the end.
@@ -369,9 +369,9 @@ comes_and_stays() {
 	tell spaces hold held
 	stop "$pid" 4
 	unseen_at_first
-	"$LIMPET" export --format csv "$trace" --table events -o events.csv
+	"$LIMPET" export --format csv "$trace" -o all.csv
 	same "blocks in modules that came and went" \
-		"$(awk -F , '$2 == "alloc" && $5 == 7777' events.csv | wc -l)" "$(cut -d ' ' -f 2 <<<"$answer")"
+		"$(awk -F , '$2 == "alloc" && $5 == 7777' all.events.csv | wc -l)" "$(cut -d ' ' -f 2 <<<"$answer")"
 	nothing_of_ours "$pid"
 	finish spaces
 }
@@ -483,7 +483,7 @@ by_hand() {
 	local mode
 	for mode in dlopen map; do
 		start "setter.$mode" "$TARGETS/setter" "$TARGETS/setter-plugin.so"
-		attach "$pid" --load "$mode"
+		LIMPET_LOAD="$mode" attach "$pid"
 		tell "setter.$mode" "work 100" worked
 		tell "setter.$mode" load loaded
 		tell "setter.$mode" "plugin 50" worked
@@ -502,7 +502,7 @@ by_hand() {
 	local mode
 	for mode in dlopen map; do
 		start "setter.$mode" "$TARGETS/setter" "$TARGETS/setter-plugin.so"
-		attach "$pid" --load "$mode"
+		LIMPET_LOAD="$mode" attach "$pid"
 		tell "setter.$mode" "work 100" worked
 		tell "setter.$mode" "back 100" kept
 		stop "$pid" 4
@@ -521,6 +521,6 @@ by_hand() {
 	[[ $(<doctor.text) == *"the agent is mapped, without a dynamic linker (an auditor (LD_AUDIT)"* ]] || fail "$(<doctor.text)"
 	counted_phase storm 2000
 	nothing_of_ours "$pid"
-	refused_by_both "$pid" agent "an auditor" --load dlopen
+	LIMPET_LOAD=dlopen refused_by_both "$pid" agent "an auditor"
 	finish storm
 }

@@ -150,7 +150,7 @@ ends_as_before() {
 @test "functions without a name whose text is in memory without a file are not watched, and that is said" {
 	moved nameless exe "$TARGETS/nameless"
 	refused 3 "mimalloc.*; its functions were looked for: its code was moved to memory without a file" \
-		"$LIMPET" attach --uprobes -q -o never.limpet "$pid"
+		"$LIMPET" attach --alloc-functions search -q -o never.limpet "$pid"
 	tell nameless "keep 1" "done"
 }
 

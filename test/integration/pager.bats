@@ -23,18 +23,14 @@ not_paged() {
 	grep -qE '^(target|.*limpet|\{)' said.plain || fail "nothing was said: $(<said.plain)"
 }
 
-@test "LIMPET_PAGER, else PAGER, and the options that turn it off" {
+@test "LIMPET_PAGER, else PAGER, and what turns it off" {
 	export LIMPET_PAGER="sed 's/^/paged: /'" PAGER=cat
 	on_terminal "$LIMPET report run.limpet"
 	paged
 	on_terminal "$LIMPET report --view functions run.limpet | cat; $LIMPET report --json run.limpet"
 	not_paged
-	on_terminal "$LIMPET report --no-pager run.limpet"
-	not_paged
 	on_terminal "$LIMPET diff run.limpet run.limpet"
 	grep -q '^paged: ' said.plain
-	on_terminal "$LIMPET diff --no-pager run.limpet run.limpet"
-	not_paged
 	on_terminal "LIMPET_PAGER= $LIMPET report run.limpet"
 	not_paged
 	unset LIMPET_PAGER

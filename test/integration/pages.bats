@@ -84,7 +84,7 @@ adds_up() {
 	json_says '[.sites[].stack[].function] | any(. == "touch_red") and all(. != "touch_blue")' <born.json
 	holds touch_in_thread 12
 	adds_up "$before"
-	within 60 "$LIMPET" report "$trace" --no-pager >report.text
+	within 60 "$LIMPET" report "$trace" >report.text
 	grep -q '^pages  *[0-9.]* k touched' report.text
 	grep -q '^growth  *RSS +' report.text
 	run ! grep -q malloc report.text
@@ -95,17 +95,17 @@ adds_up() {
 	grep -q '^- `limpet attach [0-9]*` tells what keeps pages, if it can follow the allocator' report.text
 	run ! grep -q '^Sizes' report.text
 	run ! grep -Ew 'holds|held|live|freed|leaks|allocations?|allocated' report.text
-	within 60 "$LIMPET" report "$trace" --include touch_red --no-pager >report.text
+	within 60 "$LIMPET" report "$trace" --include touch_red >report.text
 	grep -q '^stacks  *a page counts for the stack that touched it first' report.text
 	for view in bottom-up top-down functions threads modules lifetimes timeline; do
-		within 60 "$LIMPET" report "$trace" --view "$view" --no-pager >view.text
+		within 60 "$LIMPET" report "$trace" --view "$view" >view.text
 		grep -q '^stacks  *a page counts for the stack that touched it first' view.text
 		run ! grep -Ew 'holds|held|live|alive|freed|frees|allocs|allocated' view.text
 	done
-	within 60 "$LIMPET" report "$trace" --view sizes --no-pager >view.text
+	within 60 "$LIMPET" report "$trace" --view sizes >view.text
 	grep -q '^sizes  *all are pages of one size' view.text
 	run ! grep -q ' KiB ' view.text
-	within 60 "$LIMPET" report "$trace" --view pages --no-pager >view.text
+	within 60 "$LIMPET" report "$trace" --view pages >view.text
 	grep -q 'because  *this view is of blocks, for traces of limpet attach and limpet run' view.text
 	refused 1 "is of blocks, and .* of touched pages" "$LIMPET" diff "$root/test/traces/storm.trace" "$trace"
 	refused 1 "does not say what memory was used for" "$LIMPET" explain "$trace"
@@ -230,7 +230,7 @@ is_stopped() { [[ $(sed -n 's/^State:\t\(.\).*/\1/p' "/proc/$1/status") == T ]];
 		expect 'any(.sites[].stack[]; .function == "main.main" and (.file | endswith("/plain.go")) and .line == 30)'
 		expect "[.sites[].stack[] | select(.module // \"\" | endswith(\"/$kind\")) | select(.function == null)] == []"
 		expect '.verdict.sentences[-1] == "The heap profile of net/http/pprof names its functions."'
-		within 60 "$LIMPET" report "$trace" --no-pager >report.text
+		within 60 "$LIMPET" report "$trace" >report.text
 		run ! grep -F "$kind+0x" report.text
 		finish "$kind"
 	done
@@ -260,7 +260,7 @@ is_stopped() { [[ $(sed -n 's/^State:\t\(.\).*/\1/p' "/proc/$1/status") == T ]];
 @test "of lost faults only the stacks are not known" {
 	start toucher "$TARGETS/toucher"
 	before=$(anonymous_of "$pid")
-	record "$pid" --stack 60KiB
+	record "$pid"
 	# More than there is room for at once on all processors together.
 	kill -STOP "$limpet_job"
 	tell toucher "red 64" did
@@ -272,11 +272,11 @@ is_stopped() { [[ $(sed -n 's/^State:\t\(.\).*/\1/p' "/proc/$1/status") == T ]];
 	expect '.capture.losses | map(.reason) == ["lost-stacks"]'
 	expect '.totals.live_bytes == .totals.live_bytes_min and .totals.live_bytes == .totals.live_bytes_max'
 	adds_up "$before"
-	within 60 "$LIMPET" report "$trace" --no-pager >report.text
+	within 60 "$LIMPET" report "$trace" >report.text
 	grep -q '^resident  *[0-9.]* MiB in [0-9.k ]* pages$' report.text || fail "$(<report.text)"
-	grep -q 'faults came faster than limpet reads (less than --stack 60KiB leaves room for more)' report.text ||
+	grep -q 'faults came faster than limpet reads' report.text ||
 		fail "$(<report.text)"
-	within 60 "$LIMPET" report "$trace" --include touch_red --no-pager >report.text
+	within 60 "$LIMPET" report "$trace" --include touch_red >report.text
 	grep -q '^resident  *recorded .*; the true figure is not known' report.text || fail "$(<report.text)"
 	finish toucher
 }
@@ -292,7 +292,7 @@ is_stopped() { [[ $(sed -n 's/^State:\t\(.\).*/\1/p' "/proc/$1/status") == T ]];
 	"$root/test/html/figures" page.html | grep -q touch_red
 	within 60 "$LIMPET" diff "$trace" "$trace" >diff.text
 	grep -q '^stacks  *a page counts for the stack that touched it first' diff.text
-	within 60 "$LIMPET" diff "$trace" "$trace" --html -o diff.html
+	within 60 "$LIMPET" diff "$trace" "$trace" -o diff.html
 	"$root/test/html/figures" diff.html | json_says '.of_pages'
 	within 60 "$LIMPET" export "$trace" --format folded -o folded
 	grep -q 'touch_red;touch [0-9]\|touch_red [0-9]' folded
@@ -302,6 +302,5 @@ is_stopped() { [[ $(sed -n 's/^State:\t\(.\).*/\1/p' "/proc/$1/status") == T ]];
 @test "no such process, and usage" {
 	run -1 "$LIMPET" pages 2147483646
 	run -2 "$LIMPET" pages
-	run -2 "$LIMPET" pages 1 --stack 1MiB
 	run -2 "$LIMPET" pages 1 -d soon
 }

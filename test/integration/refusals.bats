@@ -32,7 +32,7 @@ nobody() {
 
 @test "a pid that is no number, or not a sensible one" {
 	refused $USAGE "" "$LIMPET" attach zero
-	refused $USAGE "" "$LIMPET" attach -p -1
+	refused $USAGE "" "$LIMPET" attach -- -1
 	refused $USAGE "" "$LIMPET" attach 0
 	refused $USAGE "" "$LIMPET" attach 12x
 	refused $USAGE "" "$LIMPET" attach 99999999999999999999

@@ -123,7 +123,7 @@ is_gone() {
 	for i in 1 2 3 4 5; do
 		refused 125 "exists" "$LIMPET" run -o there.limpet -- touch "$work/marker"
 		[[ ! -e $work/marker ]]
-		refused 125 "8 MiB" "$LIMPET" run --agent-memory 1M -o "t$i.limpet" -- touch "$work/marker"
+		refused 125 "8 MiB" "$LIMPET" run --memory 1M -o "t$i.limpet" -- touch "$work/marker"
 		[[ ! -e $work/marker ]]
 		refused 125 "static" "$LIMPET" run -o "t$i.limpet" -- "$TARGETS/static-stripped"
 	done

@@ -48,7 +48,7 @@ reports() {
 	json kinds.window report kinds.trace --to "$half"
 	json kinds.born report kinds.trace --born-between ",$half"
 	json kinds.lifetimes.born report kinds.trace --view lifetimes --born-between "$half,"
-	json kinds.callers report kinds.trace --function main
+	json kinds.callers report kinds.trace --view callers=main
 	json sampled.functions report "$root/test/traces/sampled.trace" --view functions
 	json diff diff "$root/test/traces/lost.trace" "$root/test/traces/storm.trace"
 	json sampled diff "$root/test/traces/storm.trace" "$root/test/traces/sampled.trace"
@@ -71,8 +71,7 @@ reports() {
 	json processes doctor
 	json explain explain "$pid"
 	json other explain "$$"
-	json census explain "$pid" --census
-	json objects explain "$pid" --objects
+	json census explain "$pid" --objects
 	json stacks stacks "$pid"
 	attach "$pid" -d 1h
 	json status status

@@ -176,7 +176,7 @@ knows_leaky() {
 	expect '[.sites[].stack[] | select(.module == null and .function == "leaky" and .line == 2)] | length > 0' || return 1
 	# The page has them, too; and of the report's entry of one function no other's stack is a part, for all that they have
 	# in common.
-	within 60 "$LIMPET" html -f -o page.html "$trace" >/dev/null || return 1
+	within 60 "$LIMPET" html -o page.html "$trace" >/dev/null || return 1
 	PYTHONPATH=$root/test/html python3 -c 'import page_figures, sys
 figures = page_figures.of_page(open("page.html", encoding="utf-8").read())
 sys.exit(not {"leaky", "dropping"} <= set(figures["strings"]))' || fail "the page has no name of them" || return 1
@@ -381,7 +381,7 @@ called() {
 }
 
 hints_at_names() {
-	TERM=dumb script -qec "'$LIMPET' report --no-pager $trace" /dev/null </dev/null | tr -d '\r' >hints
+	TERM=dumb PAGER=cat script -qec "'$LIMPET' report $trace" /dev/null </dev/null | tr -d '\r' >hints
 	(($(sed -n '/^hint:/,$p' hints | tr -s '\n ' '  ' | grep -c '^hint: .*`node --perf-basic-prof`') == 1))
 }
 

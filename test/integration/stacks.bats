@@ -66,7 +66,7 @@ chains_are_known() {
 	grep -qxF "thread $pid reader: sleeps in read(2)" stacks.text || fail "$(<stacks.text)"
 	grep -qx "  spin_inlined (inlined)  .*standing\\.c:[0-9]*" stacks.text || fail "$(<stacks.text)"
 	grep -qx "thread [0-9]* spinner: runs" stacks.text || fail "$(<stacks.text)"
-	within 60 "$LIMPET" stacks "$pid" --debug >stacks.text 2>stacks.err
+	LIMPET_DEBUG=1 within 60 "$LIMPET" stacks "$pid" >stacks.text 2>stacks.err
 	grep -q "poll_there \[libunwind\]" stacks.text || fail "$(<stacks.text)"
 	grep -q "PTRACE_SEIZE" stacks.err || fail "$(<stacks.err)"
 	# One file, with libunwind in it.
@@ -88,7 +88,7 @@ chains_are_known() {
 
 @test "a thread whose system call would notice is not stopped" {
 	stands standing "$TARGETS/standing"
-	within 60 "$LIMPET" stacks "$pid" --debug >stacks.text 2>stacks.err
+	LIMPET_DEBUG=1 within 60 "$LIMPET" stacks "$pid" >stacks.text 2>stacks.err
 	writer=$(sed -n 's/^thread \([0-9]*\) writer: sleeps in write(2)$/\1/p' stacks.text)
 	grep -qxF "  (no stack: it was not stopped: its system call would notice that)" stacks.text || fail "$(<stacks.text)"
 	run ! grep -E " $writer +PTRACE_" stacks.err
@@ -147,7 +147,7 @@ chains_are_known() {
 @test "one thread alone, and one that does not exist" {
 	stands standing "$TARGETS/standing"
 	poller=$(grep -lx poller "/proc/$pid/task/"*/comm | cut -d / -f 5)
-	within 60 "$LIMPET" stacks "$pid" --thread "$poller" --json --debug >stacks.json 2>stacks.err
+	LIMPET_DEBUG=1 within 60 "$LIMPET" stacks "$pid" --thread "$poller" --json >stacks.json 2>stacks.err
 	says '.threads | length == 1 and .[0].tid == $tid' --argjson tid "$poller"
 	[[ $(grep -oE '[0-9]+ +PTRACE_SEIZE' stacks.err) =~ ^"$poller "[^$'\n']*$ ]] || fail "$(<stacks.err)"
 	refused 1 "process $pid has no thread $$" "$LIMPET" stacks "$pid" --thread $$

@@ -139,7 +139,7 @@ continue_all_the_while() {
 	for way in map dlopen; do
 		start "shell-$way" bash -c 'echo "ready $$ ${TARGET_SYMBOL:-}"; while read -r line; do
 			[[ $line != quit ]] || exit 0; eval "$line"; echo evaluated; done'
-		attach "$pid" --load "$way"
+		LIMPET_LOAD="$way" attach "$pid"
 		for fd in 10 63 {240..254}; do
 			tell "shell-$way" "exec $fd>of.$fd && echo during >&$fd" evaluated
 		done
@@ -157,7 +157,7 @@ continue_all_the_while() {
 	local way
 	for way in map dlopen; do
 		start "odd-$way" "$TARGETS/odd"
-		attach "$pid" --load "$way"
+		LIMPET_LOAD="$way" attach "$pid"
 		tell "odd-$way" "work 100" worked
 		tell "odd-$way" close "closed 0"
 		stop "$pid"

@@ -161,7 +161,7 @@ row_has() {
 	# The last look is one with the agent.
 	kill -KILL "$limpet_job"
 	wait_until 20 ended "$limpet_job"
-	said=$("$LIMPET" report "$trace" --no-pager | sed -nE 's/^memory +RSS ([0-9.]+ [KM]iB), .*/\1/p')
+	said=$("$LIMPET" report "$trace" | sed -nE 's/^memory +RSS ([0-9.]+ [KM]iB), .*/\1/p')
 	screen 80 24 "$trace"
 	wait_until 20 row_has 3 "^RSS +$said" || fail "the report says $said"
 	keys q
@@ -508,7 +508,7 @@ mouse() {
 	start leak "$TARGETS/leak"
 	attach "$pid"
 	tell leak 'leak 1000' leaked
-	screen 80 24 "$pid" --delay 0.2s
+	screen 80 24 "$pid"
 	shows '^live +2\.9 MiB'
 	keys p
 	shows 'PAUSED'
@@ -602,7 +602,6 @@ gone_server() {
 	finish leak
 	refused 2 "missing PID or FILE" "$LIMPET" top
 	refused 2 "unexpected argument" "$LIMPET" top 1 2
-	refused 2 "invalid time" "$LIMPET" top --delay soon 1
 	refused 2 "did you mean 'growth'" "$LIMPET" top --sort growht 1
 }
 

@@ -56,33 +56,27 @@ says() { says_in view.json "$@"; }
 				.ok = (.ok and .[$n.parent | tostring] == true) | .[$n.id | tostring] = true) | .ok)'
 	done
 	says '[.nodes[] | select(.depth == 1 and .function == "kinds_small")][0] | .live_bytes == 640000'
-	"$LIMPET" report "$trace" --view top-down --depth 1 >text
-	[[ $(grep -c main text) == 1 ]]
 }
 
 @test "callers, callees and lines of a function" {
 	of_kinds
-	within 60 "$LIMPET" report "$trace" --json --function kinds_small >view.json
+	within 60 "$LIMPET" report "$trace" --json --view callers=kinds_small >view.json
 	says '.view == "callers" and .total.live_bytes == 640000 and .self.live_bytes == 640000 and
 		(.callers | length) == 1 and .callers[0].function == "main" and
 		all(.lines[]; .file | endswith("kinds.c")) and (.lines | length) > 0'
-	within 60 "$LIMPET" report "$trace" --json --function main >view.json
+	within 60 "$LIMPET" report "$trace" --json --view callers=main >view.json
 	says '([.callees[] | select(.function == "kinds_churn")][0].allocations) == 60000 and
 		([.lines[] | select(.allocations == 60000)] | length) == 1'
 	# Of a function that is small beside the whole, too.
-	run -0 "$LIMPET" report "$trace" --function kinds_large --sort allocations
+	run -0 "$LIMPET" report "$trace" --view callers=kinds_large --sort allocations
 	[[ $output == *"with what it calls 40, <1 %; itself 40, <1 %"*"called by"*"40  <1 %  main"*"from its lines"*"kinds.c:"* ]] ||
 		fail "$output"
-	within 60 "$LIMPET" report "$trace" --json --function kinds_large --sort allocations --min 50 >view.json
-	says '(.callers | length) == 1'
-	within 60 "$LIMPET" report "$trace" --json --function main --sort allocations --min 50 >view.json
-	says '[.callees[].function] == ["kinds_churn"]'
-	"$LIMPET" report "$trace" --function kinds_churn --sort live >text
+	"$LIMPET" report "$trace" --view callers=kinds_churn --sort live >text
 	grep -qx 'with what it calls 0 B; itself 0 B' text || fail "$(<text)"
 	# A part of many names is asked back.
-	refused 1 "part of" "$LIMPET" report "$trace" --function kinds
-	refused 1 "no function" "$LIMPET" report "$trace" --function nothing_like_it
-	refused 2 "missing --function" "$LIMPET" report "$trace" --view callers
+	refused 1 "part of" "$LIMPET" report "$trace" --view callers=kinds
+	refused 1 "no function" "$LIMPET" report "$trace" --view callers=nothing_like_it
+	refused 2 "needs a function: callers=NAME" "$LIMPET" report "$trace" --view callers
 	# Which trace is meant is asked only where there is none.
 	refused 1 "cannot read 'nothing" "$LIMPET" report nothing.limpet
 	[[ $stderr == *"print the path of their trace"* ]]
@@ -155,7 +149,7 @@ says() { says_in view.json "$@"; }
 	view functions --exclude 'function:kinds_(small|large)'
 	says '.hidden.allocations == 20040 and .totals.live_bytes == $whole.live_bytes - 1640000' --argjson whole "$whole"
 	printf '# known\nleak:kinds_small\nrace:kinds_churn\nleak:*_large$\n' >suppressions
-	view functions --suppressions suppressions
+	view functions --exclude @suppressions
 	says '.hidden.allocations == 20040'
 	# The report itself: sizes and timeline are those of what is kept.
 	"$LIMPET" report "$trace" --json --include '^kinds_small$' >report.json
@@ -164,7 +158,7 @@ says() { says_in view.json "$@"; }
 	"$LIMPET" report "$trace" --include '^kinds_small$' >text
 	grep -q '^filtered  hides' text
 	refused 2 "not a regular expression" "$LIMPET" report "$trace" --include '['
-	refused 1 "not a suppression" "$LIMPET" report "$trace" --suppressions "$trace"
+	refused 1 "not a suppression" "$LIMPET" report "$trace" --exclude "@$trace"
 	refused 2 "did you mean 'top-down'" "$LIMPET" report "$trace" --view topdown
 }
 
@@ -230,7 +224,7 @@ at_width() {
 			for kind in sites bottom-up top-down functions modules threads sizes lifetimes timeline; do
 				at_width $columns --view $kind "$trace" || return 1
 			done
-			at_width $columns --function main "$trace" || return 1
+			at_width $columns --view callers=main "$trace" || return 1
 		done
 	done
 }

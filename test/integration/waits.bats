@@ -21,7 +21,7 @@ holding() {
 
 gives_up_once() {
 	INSTEAD_CLOCK=waited.json LD_PRELOAD=$TARGETS/instead.so \
-		refused 1 "$2" "$LIMPET" attach ${load:+--load "$load"} --attach-timeout 700ms -o never.limpet "$pid" || return 1
+		LIMPET_LOAD=${load-} refused 1 "$2" "$LIMPET" attach --attach-timeout 700ms -o never.limpet "$pid" || return 1
 	[[ ${stderr_lines[1]} == *--attach-timeout* && ! -e never.limpet ]] || fail "$stderr" || return 1
 	waited_as_told "$1"
 }
@@ -92,7 +92,7 @@ comes_again() {
 	local switches_then=0
 	holding "$1" || return 1
 	trace=$work/patient.limpet
-	"$LIMPET" attach ${load:+--load "$load"} "${patiently[@]}" -o "$trace" "$pid" >patient.say 2>patient.err \
+	LIMPET_LOAD=${load-} "$LIMPET" attach "${patiently[@]}" -o "$trace" "$pid" >patient.say 2>patient.err \
 		</dev/null 3>&- &
 	limpet_job=$!
 	limpet_jobs+=("$limpet_job")
@@ -158,7 +158,7 @@ captured_meanwhile() {
 	kill -STOP "$pid"
 	wait_until 10 grep -q '^State:[[:space:]]T' "/proc/$pid/status"
 	look "$pid"
-	refused 1 "is stopped, and its thread [0-9]+ stands" "$LIMPET" attach --load dlopen -o never.limpet "$pid"
+	LIMPET_LOAD=dlopen refused 1 "is stopped, and its thread [0-9]+ stands" "$LIMPET" attach -o never.limpet "$pid"
 	[[ ${stderr_lines[1]} == *"kill -CONT $pid" ]]
 	unchanged "$pid"
 	kill -CONT "$pid"
@@ -268,8 +268,8 @@ blind_refuses() {
 	look "$pid" || return 1
 	# On a busy machine the thread may get no processor in that time.
 	for ((tries = 0; tries < 20; tries++)); do
-		INSTEAD_CLOCK=waited.json LD_PRELOAD=$TARGETS/instead.so run --separate-stderr within 60 \
-			"$LIMPET" attach --partial ${load:+--load "$load"} --attach-timeout 700ms -o never.limpet "$pid"
+		LIMPET_LOAD=${load-} INSTEAD_CLOCK=waited.json LD_PRELOAD=$TARGETS/instead.so run --separate-stderr within 60 \
+			"$LIMPET" attach --partial --attach-timeout 700ms -o never.limpet "$pid"
 		[[ $stderr == *"could be stopped in time"* ]] || break
 	done
 	[[ $status == 1 && $stderr == *"came to a safe point in time"*"; the last one, thread $pid, stood $3)"* && ! -e never.limpet ]] ||
@@ -375,10 +375,10 @@ END
 	gcc -O1 -D_GNU_SOURCE -fPIC -shared -fno-builtin -o shy.so shy.c
 	gcc -O1 -D_GNU_SOURCE -o still still.c ./shy.so
 	start still ./still
-	run --separate-stderr "$LIMPET" attach --load dlopen -o none.limpet "$pid"
+	LIMPET_LOAD=dlopen run --separate-stderr "$LIMPET" attach -o none.limpet "$pid"
 	[[ $status == 1 && $stderr == *"faulted: its thread $pid holds the dynamic linker's lock"*"hint: restart the program"* ]] ||
 		fail "$status: $stderr"
-	run --separate-stderr "$LIMPET" attach --load dlopen --attach-timeout 1s -o none.limpet "$pid"
+	LIMPET_LOAD=dlopen run --separate-stderr "$LIMPET" attach --attach-timeout 1s -o none.limpet "$pid"
 	[[ $status == 1 && $stderr == *"lock of process $pid was held by its thread $pid "*"only a restart"* ]] ||
 		fail "$status: $stderr"
 	finish still

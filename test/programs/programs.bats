@@ -95,7 +95,7 @@ captured() {
 # followed ALLOCATOR_IN_FILE FUNCTIONS: at least so many are found by their calls, and the capture has millions of its.
 followed() {
 	local found
-	attach "$pid" --uprobes || return 1
+	attach "$pid" --alloc-functions search || return 1
 	found=$(sed -n 's/.*: found \([0-9]*\) functions.*/\1/p' attach.*.err)
 	[[ $found ]] && ((found >= $2)) || fail "$(cat attach.*.err)" || return 1
 	began=$(ticks)

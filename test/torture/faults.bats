@@ -22,8 +22,8 @@ faulty() {
 	local timeout=3s
 	# Without a fault it has to get in, however busy the machine is.
 	[[ $1 != list ]] || timeout=60s
-	within 120 "$TORTURE/faults" "$@" "$LIMPET" attach -q --no-seal -d 50ms --attach-timeout $timeout -o fault.limpet \
-		${load:+--load "$load"} "$pid" >fault.say 2>fault.err || exit_status=$?
+	LIMPET_LOAD=${load-} within 120 "$TORTURE/faults" "$@" "$LIMPET" attach -q --no-seal -d 50ms --attach-timeout $timeout -o fault.limpet \
+		"$pid" >fault.say 2>fault.err || exit_status=$?
 }
 
 # after_fault NAME: limpet has ended in time, with a status and words of its own; the program works, and nothing is
@@ -151,7 +151,7 @@ fails_there() {
 		tell "$key" "work 10" worked || return 1
 		tell "$key" "$rule $error" failing || return 1
 		exit_status=0
-		within 60 "$LIMPET" attach -q --no-seal -d 10ms --attach-timeout 3s -o "$key.limpet" ${load:+--load "$load"} "$pid" \
+		LIMPET_LOAD=${load-} within 60 "$LIMPET" attach -q --no-seal -d 10ms --attach-timeout 3s -o "$key.limpet" "$pid" \
 			>fault.say 2>fault.err || exit_status=$?
 		ended_well "$key" || return 1
 		start "$key-end" "$TARGETS/shut" || return 1

@@ -234,7 +234,7 @@ operations() {
 	local before after
 	start storm nice -n 10 "$TARGETS/storm" --threads 4 --cross
 	tell storm go going
-	overload=drop attach "$pid" --no-seal --agent-memory 8MiB
+	overload=drop attach "$pid" --no-seal --memory 8MiB
 	more_operations() { after=$(operations) && ((after > before + $1)); }
 	before=$(operations)
 	wait_until 120 more_operations 10000

@@ -75,7 +75,7 @@ has_ended() {
 	for ((round = 1; round <= (LOSS_ROUNDS + 5) / 6; round++)); do
 		name=tally$round
 		start "$name" bash -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$group" "$TARGETS/tally" "$work/counts" 2
-		attach "$pid" --no-seal --agent-memory 16M
+		attach "$pid" --no-seal --memory 16M
 		tell "$name" go going
 		some_allocations
 		tell "$name" hoard hoarding

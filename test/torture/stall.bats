@@ -45,7 +45,7 @@ stalled() {
 	tell stall hold held || return 1
 	tell stall "count" '{' || return 1
 	before_capture=$answer
-	overload=$1 attach "$pid" --agent-memory $MEMORY || return 1
+	overload=$1 attach "$pid" --memory $MEMORY || return 1
 	tell stall "keep before 300" kept || return 1
 	tell stall go going || return 1
 	waits=0 calls=0
@@ -192,7 +192,7 @@ waits_short() {
 	start storm "$TARGETS/storm" --threads 2
 	# On a machine that is busy with other things the collector may be held up for longer than is waited for.
 	for ((try = 1; try <= 5; try++)); do
-		overload=drop attach "$pid" --agent-memory 8MiB
+		overload=drop attach "$pid" --memory 8MiB
 		tell storm "run 2000000" ran
 		within 60 "$LIMPET" stop "$pid" >stop.say 2>stop.err || [[ $? == 4 ]]
 		exit_status_of "$limpet_job" 60
@@ -218,7 +218,7 @@ between() {
 	start stall "$TARGETS/stall" --threads 2 --plain
 	tell stall count '{'
 	before_capture=$answer
-	attach "$pid" --agent-memory $MEMORY
+	attach "$pid" --memory $MEMORY
 	tell stall "keep before 15000" kept
 	catch_up
 	stand_still "$limpet_job" "$pid"

@@ -46,7 +46,7 @@ stalled() {
 	operate seconds "$STALL_SECONDS" || return 1
 	alone=$answer
 	tell stall hold held || return 1
-	overload=$1 attach "$pid" --agent-memory 16MiB "${@:2}" || return 1
+	overload=$1 attach "$pid" --memory 16MiB "${@:2}" || return 1
 	tell stall go going || return 1
 	for ((i = 0; i < STALL_ROUNDS; i++)); do
 		operate seconds "$STALL_SECONDS" || return 1

@@ -64,7 +64,7 @@ static void test_defaults(void **state)
 	assert_int_equal(o.config.duration_ns, 0);
 	assert_int_equal(o.config.sampling.bytes, 0);
 	assert_int_equal(o.config.agent_memory_bytes, LIMPET_CAPTURE_AGENT_MEMORY_BYTES);
-	assert_int_equal(o.config.collector_memory_bytes, LIMPET_CAPTURE_COLLECTOR_MEMORY_BYTES);
+	assert_int_equal(o.config.collector_memory_bytes, UINT64_C(512) << 20);
 	assert_int_equal(o.config.attach_timeout_ns, LIMPET_CAPTURE_ATTACH_TIMEOUT_NS);
 	assert_int_equal(o.config.on_overload, LIMPET_OVERLOAD_DROP);
 	assert_int_equal(o.config.load, LIMPET_METHOD_ANY);
@@ -77,33 +77,51 @@ static void test_everything_given(void **state)
 	struct limpet_capture_options o;
 
 	(void)state;
-	assert_int_equal(parse("attach -q -o x.limpet --duration 1h30m --agent-memory 8M "
-			       "--collector-memory=2G --attach-timeout 500ms --on-overload drop "
-			       "--pid 12",
+	assert_int_equal(parse("attach -q -o x.limpet --duration 1h30m --memory 8M "
+			       "--attach-timeout 500ms --on-overload drop "
+			       "12",
 			       &o),
 			 -1);
 	assert_int_equal(o.pid, 12);
 	assert_string_equal(o.config.output, "x.limpet");
 	assert_int_equal(o.config.duration_ns, UINT64_C(5400000000000));
 	assert_int_equal(o.config.agent_memory_bytes, 8 << 20);
-	assert_int_equal(o.config.collector_memory_bytes, UINT64_C(2) << 30);
+	assert_int_equal(o.config.collector_memory_bytes, 64 << 20);
 	assert_int_equal(o.config.attach_timeout_ns, 500000000);
 	assert_true(limpet_ui_is_quiet());
 	limpet_ui_set_quiet(false);
 	assert_int_equal(parse("attach 12 --background --no-seal --partial --with-command-line "
-			       "--assume-seccomp-ok --sample 64KiB -d90 --addresses --load map",
+			       "--assume-seccomp-ok --sample 64KiB -d90",
 			       &o),
 			 -1);
-	assert_true(o.config.addresses && !o.config.compact && !o.config.max_bytes);
-	assert_int_equal(o.config.load, LIMPET_METHOD_OUTSIDE);
+	assert_false(o.config.addresses || o.config.compact || o.config.max_bytes);
 	assert_true(o.background && o.no_seal && o.config.partial && o.config.with_command_line &&
 		    o.config.assume_seccomp_ok);
 	assert_int_equal(o.config.duration_ns, UINT64_C(90000000000));
 	assert_int_equal(o.config.sampling.bytes, 65536);
 	assert_int_equal(parse("run --compact ls", &o), -1);
 	assert_true(o.config.compact);
-	assert_int_equal(parse("run --max-size 8MiB --addresses ls", &o), -1);
+	assert_int_equal(parse("run --max-size 8MiB ls", &o), -1);
 	assert_int_equal(o.config.max_bytes, 8 << 20);
+}
+
+static void test_settings_come_from_the_environment(void **state)
+{
+	struct limpet_capture_options o;
+
+	(void)state;
+	setenv("LIMPET_LOAD", "map", 1);
+	setenv("LIMPET_ADDRESSES", "1", 1);
+	setenv("LIMPET_COLLECTOR_MEMORY", "16MiB", 1);
+	assert_int_equal(parse("attach 12", &o), -1);
+	assert_int_equal(o.config.load, LIMPET_METHOD_OUTSIDE);
+	assert_int_equal(o.config.collector_memory_bytes, 16 << 20);
+	assert_true(o.config.addresses);
+	setenv("LIMPET_LOAD", "mapped", 1);
+	assert_int_equal(parse("attach 12", &o), LIMPET_EXIT_USAGE);
+	unsetenv("LIMPET_LOAD");
+	unsetenv("LIMPET_ADDRESSES");
+	unsetenv("LIMPET_COLLECTOR_MEMORY");
 }
 
 static void test_run_leaves_the_command_alone(void **state)
@@ -130,8 +148,7 @@ static void test_wrong_lines_are_usage_errors(void **state)
 		"attach -5",
 		"attach x",
 		"attach 1 2",
-		"attach -p 1 2",
-		"attach 1 --pid x",
+		"attach -p 1",
 		"attach 1 --nonsense",
 		"attach 1 -z",
 		"attach 1 -d",
@@ -140,26 +157,21 @@ static void test_wrong_lines_are_usage_errors(void **state)
 		"attach 1 -d 1x",
 		"attach 1 -d 99999999999999999999",
 		"attach 1 --quiet=yes",
-		"attach 1 --agent-memory 0",
-		"attach 1 --agent-memory 1",
-		"attach 1 --agent-memory 1MB",
-		"attach 1 --agent-memory 15E",
-		"attach 1 --collector-memory -1",
+		"attach 1 --memory 0",
+		"attach 1 --memory 1",
+		"attach 1 --memory 1MB",
+		"attach 1 --memory 15E",
 		"attach 1 --attach-timeout 0s",
 		"attach 1 --on-overload explode",
-		"attach 1 --load mapped",
-		"attach 1 --load",
 		"attach 1 --output=",
 		"run",
 		"run --",
 		"run -p 1 ls",
-		"run --pid 1 ls",
 		"run --nonsense ls",
 		"attach 1 --max-size 8191KiB",
 		"attach 1 --max-size x",
 		"attach 1 --compact --max-size 1GiB",
 		"attach 1 --compact --sample 1MiB",
-		"attach 1 --compact --addresses",
 		"attach 1 --compact --on-overload sample",
 		"attach 1 --max-size 1GiB --sample 1MiB",
 		"run --background true",
@@ -195,6 +207,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_defaults),
 		cmocka_unit_test(test_everything_given),
+		cmocka_unit_test(test_settings_come_from_the_environment),
 		cmocka_unit_test(test_run_leaves_the_command_alone),
 		cmocka_unit_test(test_wrong_lines_are_usage_errors),
 		cmocka_unit_test(test_help_is_no_error),

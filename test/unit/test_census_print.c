@@ -1,4 +1,4 @@
-/* What `limpet explain --census` says of heaps that were not counted exactly, or not at all. */
+/* What `limpet explain --objects` says of heaps that were not counted exactly, or not at all. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1258,7 +1258,6 @@ static void test_stacks_beyond_the_memory(void **state)
 	drain_to(50);
 	assert_int_equal(lost_stacks(), 50);
 	assert_int_equal(limpet_collector_lost_stacks(it.collector, LIMPET_LOST_NO_ROOM), 50);
-	assert_false(limpet_collector_forgets_stacks(it.collector));
 }
 
 /* Chunks whose links go round, lead into another thread's chain or to nowhere: nothing that is

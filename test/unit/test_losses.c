@@ -756,7 +756,7 @@ static void test_the_sides_of_a_difference(void **state)
 {
 	const struct limpet_report_text_options lines = {
 		.bold = "", .dim = "", .warn = "", .plain = ""};
-	const struct limpet_diff_options options = {0};
+	const struct limpet_verdict *const none[2] = {NULL, NULL};
 	struct limpet_analysis old_heap, new_heap;
 	struct limpet_diff *diff;
 	char *text = NULL, *json = NULL;
@@ -767,7 +767,7 @@ static void test_the_sides_of_a_difference(void **state)
 	(void)state;
 	open_one_with_drops("inferred", 0, true, &old_heap);
 	open_one_with_drops("dropped", 4, false, &new_heap);
-	assert_int_equal(limpet_diff_new(&old_heap, &new_heap, &options, &diff), 0);
+	assert_int_equal(limpet_diff_new(&old_heap, &new_heap, none, &diff), 0);
 	file = open_memstream(&text, &bytes);
 	assert_int_equal(limpet_diff_text_print(diff, "old", "new", 10, &lines, file), 0);
 	fclose(file);

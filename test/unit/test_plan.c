@@ -230,12 +230,12 @@ static void test_told(void **state)
 		limpet_plan_choose_method(&modules, &entries, LIMPET_METHOD_DLOPEN, &plan, &err),
 		0);
 	assert_int_equal(plan.method, LIMPET_METHOD_DLOPEN);
-	assert_non_null(strstr(plan.reason, "--load dlopen"));
+	assert_non_null(strstr(plan.reason, "LIMPET_LOAD=dlopen"));
 	assert_int_equal(
 		limpet_plan_choose_method(&modules, &entries, LIMPET_METHOD_OUTSIDE, &plan, &err),
 		0);
 	assert_int_equal(plan.method, LIMPET_METHOD_OUTSIDE);
-	assert_non_null(strstr(plan.reason, "--load map"));
+	assert_non_null(strstr(plan.reason, "LIMPET_LOAD=map"));
 	assert_int_equal(plan.start.method, LIMPET_METHOD_OUTSIDE);
 	modules.fully_static = true;
 	assert_int_equal(
@@ -246,7 +246,7 @@ static void test_told(void **state)
 		limpet_plan_choose_method(&modules, &entries, LIMPET_METHOD_DLOPEN, &plan, &err),
 		-ENOTSUP);
 	assert_non_null(strstr(err.message, "the program has none"));
-	assert_non_null(strstr(err.hint, "--load"));
+	assert_non_null(strstr(err.hint, "LIMPET_LOAD"));
 	modules.fully_static = false;
 }
 

@@ -121,7 +121,7 @@ static void test_memory_headroom(void **state)
 		 .told = "136.0 MiB left"},
 		{"of a parent", LIMIT, "67108864", LIMIT, "83886080",
 		 .refused = "120.0 MiB of memory left, and limpet wants 128.0 MiB",
-		 .hint = "--agent-memory 60M"},
+		 .hint = "--memory 60M"},
 		{"of a parent, and a smaller agent", LIMIT, "67108864", LIMIT, "83886080",
 		 .agent_memory_bytes = 60 * MIB},
 		{"files that nobody reads make room", LIMIT, "67108864", LIMIT, "83886080",

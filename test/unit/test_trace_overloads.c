@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "analyzer/export/export.h"
+#include "analyzer/export/export_formats.h"
 #include "analyzer/model/model.h"
 #include "analyzer/trace/trace_reader.h"
 #include "common/wire.h"
@@ -128,7 +129,7 @@ static double add_weights(const char *path, const char *kind)
 	snprintf(head, sizeof(head), ",%s,", kind);
 	assert_non_null(file);
 	assert_int_equal(limpet_analysis_open(path, &options, &analysis, &err), 0);
-	assert_int_equal(limpet_export(&analysis, LIMPET_EXPORT_CSV, 0, file, &err), 0);
+	assert_int_equal(limpet_export(&analysis, &limpet_export_csv, 0, file, &err), 0);
 	assert_int_equal(fclose(file), 0);
 	for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
 		if (strstr(line, head)) {

@@ -1,4 +1,4 @@
-"""A page of `limpet diff --html`."""
+"""A page of `limpet diff -o`."""
 from selenium.webdriver.common.keys import Keys
 
 from checks.looks import colour_of, rows_by_state, squeezed, text_of, whole_graph

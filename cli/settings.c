@@ -1,0 +1,59 @@
+#include "cli/settings.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/ui.h"
+#include "common/units.h"
+
+static int take_addresses(const char *value, struct limpet_capture_config *config)
+{
+	config->addresses = strcmp(value, "0") != 0;
+	return LIMPET_EXIT_OK;
+}
+
+static int take_collector_memory(const char *value, struct limpet_capture_config *config)
+{
+	uint64_t bytes;
+
+	if (limpet_units_parse_bytes(value, &bytes) < 0 || !bytes)
+		return limpet_ui_usage(NULL,
+				       "invalid value '%s' of LIMPET_COLLECTOR_MEMORY: "
+				       "a size",
+				       value);
+	config->collector_memory_bytes = bytes;
+	return LIMPET_EXIT_OK;
+}
+
+static int take_load(const char *value, struct limpet_capture_config *config)
+{
+	if (!strcmp(value, "dlopen"))
+		config->load = LIMPET_METHOD_DLOPEN;
+	else if (!strcmp(value, "map"))
+		config->load = LIMPET_METHOD_OUTSIDE;
+	else
+		return limpet_ui_usage(NULL, "invalid value '%s' of LIMPET_LOAD: dlopen or map",
+				       value);
+	return LIMPET_EXIT_OK;
+}
+
+const struct limpet_setting limpet_settings[] = {
+	{"LIMPET_ADDRESSES", "1: keep the address of every block", take_addresses},
+	{"LIMPET_COLLECTOR_MEMORY", "instead of eight times --memory", take_collector_memory},
+	{"LIMPET_LOAD", "dlopen or map: how to load the agent", take_load},
+	{0},
+};
+
+int limpet_settings_take(struct limpet_capture_config *config)
+{
+	int status = LIMPET_EXIT_OK;
+
+	for (const struct limpet_setting *setting = limpet_settings;
+	     setting->name && status == LIMPET_EXIT_OK; setting++) {
+		const char *value = getenv(setting->name);
+
+		if (value && *value)
+			status = setting->take(value, config);
+	}
+	return status;
+}
