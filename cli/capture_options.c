@@ -35,6 +35,7 @@ enum {
 	OPT_SAMPLE = LIMPET_CAPTURE_OPT_OWN,
 	OPT_MAX_SIZE,
 	OPT_MEMORY,
+	OPT_COLLECTOR_MEMORY,
 	OPT_ON_OVERLOAD,
 	OPT_ATTACH_TIMEOUT,
 	OPT_LIFELINE
@@ -68,14 +69,17 @@ static const char *const overload_words[] = {
 		     "accept a filter that cannot be read"),                                         \
 		FLAG("with-command-line", config.with_command_line,                                  \
 		     LIMPET_CAPTURE_COMMAND_LINE_HELP),                                              \
-		FLAG("no-seal", no_seal, LIMPET_CAPTURE_NO_SEAL_HELP), LIMPET_LINE_DEBUG
+		FLAG("no-seal", no_seal, LIMPET_CAPTURE_NO_SEAL_HELP), LIMPET_LINE_DEBUG,            \
+		LIMPET_LINE_HIDDEN("agent-memory", 0, "BYTES", OPT_MEMORY),                          \
+		LIMPET_LINE_HIDDEN("collector-memory", 0, "BYTES", OPT_COLLECTOR_MEMORY)
 
 static const struct limpet_option run_options[] = {OPTIONS_OF_BOTH, {0}};
 static const struct limpet_option attach_options[] = {
 	OPTIONS_OF_BOTH,
 	FLAG("background", background, "go on in the background"),
+	LIMPET_LINE_HIDDEN("pid", 'p', "PID", 'p'),
 	/* For a limpet that another one starts. */
-	{"lifeline", 0, "NUMBERS", NULL, OPT_LIFELINE, NULL},
+	LIMPET_LINE_HIDDEN("lifeline", 0, "NUMBERS", OPT_LIFELINE),
 	{0},
 };
 
@@ -214,11 +218,16 @@ static int take_option(int option, void *context)
 	case OPT_MEMORY:
 		return parse_memory("--memory", optarg, MEMORY_MIN_BYTES,
 				    &o->config.agent_memory_bytes);
+	case OPT_COLLECTOR_MEMORY:
+		return parse_memory("--collector-memory", optarg, MEMORY_MIN_BYTES,
+				    &o->config.collector_memory_bytes);
 	case OPT_ON_OVERLOAD:
 		return parse_overload(optarg, &o->config);
 	case OPT_ATTACH_TIMEOUT:
 		return limpet_capture_parse_duration("--attach-timeout", optarg,
 						     &o->config.attach_timeout_ns);
+	case 'p':
+		return limpet_line_parse_pid(optarg, &o->pid);
 	case OPT_LIFELINE:
 		return parse_lifeline(optarg, &o->forked);
 	}
@@ -304,8 +313,9 @@ bool limpet_capture_options_parse(enum limpet_capture_command command, int argc,
 
 	if (!limpet_line_parse(&line, argc, argv, &o, ret_status))
 		return false;
-	o.config.collector_memory_bytes =
-		o.config.agent_memory_bytes * LIMPET_CAPTURE_COLLECTOR_SHARE;
+	if (!o.config.collector_memory_bytes)
+		o.config.collector_memory_bytes =
+			o.config.agent_memory_bytes * LIMPET_CAPTURE_COLLECTOR_SHARE;
 	*ret_status = limpet_settings_take(&o.config);
 	if (*ret_status != LIMPET_EXIT_OK)
 		return false;
@@ -376,6 +386,7 @@ void limpet_capture_options_write(const struct limpet_capture_options *o,
 	add_number(ret, "--sample", o->config.sampling.bytes, "");
 	add_number(ret, "--max-size", o->config.max_bytes, "");
 	add_number(ret, "--memory", o->config.agent_memory_bytes, "");
+	add_number(ret, "--collector-memory", o->config.collector_memory_bytes, "");
 	add_number(ret, "--attach-timeout", (o->config.attach_timeout_ns + 999999) / 1000000, "ms");
 	add_option(ret, "--on-overload", overload_words[o->config.on_overload]);
 	add_option(ret, "--alloc-functions", o->alloc_functions);

@@ -38,6 +38,11 @@ struct limpet_line {
 		name, 0, NULL, help, LIMPET_LINE_FIRST_FLAG + (int)offsetof(type, member), NULL \
 	}
 #define LIMPET_LINE_FIRST_FLAG 0x1000
+/* Taken, for scripts, and not offered. */
+#define LIMPET_LINE_HIDDEN(name, letter, argument, id) \
+	{                                              \
+		name, letter, argument, NULL, id, NULL \
+	}
 /* --debug, of commands that touch a process (cli/debug.h). limpet_line_parse() handles it, and
  * -q. */
 #define LIMPET_LINE_DEBUG                                                                    \

@@ -4,24 +4,10 @@
 #include <string.h>
 
 #include "cli/ui.h"
-#include "common/units.h"
 
 static int take_addresses(const char *value, struct limpet_capture_config *config)
 {
 	config->addresses = strcmp(value, "0") != 0;
-	return LIMPET_EXIT_OK;
-}
-
-static int take_collector_memory(const char *value, struct limpet_capture_config *config)
-{
-	uint64_t bytes;
-
-	if (limpet_units_parse_bytes(value, &bytes) < 0 || !bytes)
-		return limpet_ui_usage(NULL,
-				       "invalid value '%s' of LIMPET_COLLECTOR_MEMORY: "
-				       "a size",
-				       value);
-	config->collector_memory_bytes = bytes;
 	return LIMPET_EXIT_OK;
 }
 
@@ -39,7 +25,6 @@ static int take_load(const char *value, struct limpet_capture_config *config)
 
 const struct limpet_setting limpet_settings[] = {
 	{"LIMPET_ADDRESSES", "1: keep the address of every block", take_addresses},
-	{"LIMPET_COLLECTOR_MEMORY", "instead of eight times --memory", take_collector_memory},
 	{"LIMPET_LOAD", "dlopen or map: how to load the agent", take_load},
 	{0},
 };

@@ -502,7 +502,7 @@ with() {
 # Beyond limpet's own memory stacks are unknown, and the trace says so; the events are all there.
 @test "more stacks than limpet has memory for: the events are there, and what is unknown is told" {
 	start paths "$TARGETS/paths" 60
-	LIMPET_COLLECTOR_MEMORY=16MiB overload='wait' attach "$pid"
+	overload='wait' attach "$pid" --collector-memory 16MiB
 	tell paths "keep 10000" kept
 	stop "$pid" 4
 	grep -q 'stacks of [0-9]* events are unknown: more fit with more --memory' "$work"/attach.*.err ||

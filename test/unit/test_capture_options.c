@@ -105,6 +105,18 @@ static void test_everything_given(void **state)
 	assert_int_equal(o.config.max_bytes, 8 << 20);
 }
 
+static void test_options_for_scripts(void **state)
+{
+	struct limpet_capture_options o;
+
+	(void)state;
+	assert_int_equal(parse("attach -p 4711 --agent-memory 8MiB --collector-memory 16MiB", &o),
+			 -1);
+	assert_int_equal(o.pid, 4711);
+	assert_int_equal(o.config.agent_memory_bytes, 8 << 20);
+	assert_int_equal(o.config.collector_memory_bytes, 16 << 20);
+}
+
 static void test_settings_come_from_the_environment(void **state)
 {
 	struct limpet_capture_options o;
@@ -112,16 +124,13 @@ static void test_settings_come_from_the_environment(void **state)
 	(void)state;
 	setenv("LIMPET_LOAD", "map", 1);
 	setenv("LIMPET_ADDRESSES", "1", 1);
-	setenv("LIMPET_COLLECTOR_MEMORY", "16MiB", 1);
 	assert_int_equal(parse("attach 12", &o), -1);
 	assert_int_equal(o.config.load, LIMPET_METHOD_OUTSIDE);
-	assert_int_equal(o.config.collector_memory_bytes, 16 << 20);
 	assert_true(o.config.addresses);
 	setenv("LIMPET_LOAD", "mapped", 1);
 	assert_int_equal(parse("attach 12", &o), LIMPET_EXIT_USAGE);
 	unsetenv("LIMPET_LOAD");
 	unsetenv("LIMPET_ADDRESSES");
-	unsetenv("LIMPET_COLLECTOR_MEMORY");
 }
 
 static void test_run_leaves_the_command_alone(void **state)
@@ -148,7 +157,6 @@ static void test_wrong_lines_are_usage_errors(void **state)
 		"attach -5",
 		"attach x",
 		"attach 1 2",
-		"attach -p 1",
 		"attach 1 --nonsense",
 		"attach 1 -z",
 		"attach 1 -d",
@@ -207,6 +215,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_defaults),
 		cmocka_unit_test(test_everything_given),
+		cmocka_unit_test(test_options_for_scripts),
 		cmocka_unit_test(test_settings_come_from_the_environment),
 		cmocka_unit_test(test_run_leaves_the_command_alone),
 		cmocka_unit_test(test_wrong_lines_are_usage_errors),
