@@ -101,7 +101,11 @@ INJECTOR_SRC += \
 	injector/unwind/unwind_set.c
 
 INJECTOR_SRC += \
+	injector/elf/allocator_jemalloc.c \
+	injector/elf/allocator_mimalloc.c \
+	injector/elf/allocator_tcmalloc.c \
 	injector/elf/allocator_texts.c \
+	injector/elf/allocators.c \
 	injector/elf/memory_owners.c \
 	injector/elf/thread_stacks.c \
 	injector/elf/arch/$(ARCH)/entry_code.c \

@@ -7,21 +7,7 @@
 #include <stdint.h>
 
 #include "common/wire.h"
-
-enum limpet_entry_family {
-	LIMPET_ENTRY_PLAIN,     /* malloc and its kin */
-	LIMPET_ENTRY_OPERATORS, /* new and delete that the program has replaced */
-	LIMPET_ENTRY_RUST_JE,   /* _rjem_* */
-	LIMPET_ENTRY_JEMALLOC,  /* je_* */
-	LIMPET_ENTRY_MIMALLOC,  /* mi_* */
-	LIMPET_ENTRY_TCMALLOC,  /* tc_* */
-	LIMPET_ENTRY_LISTED,    /* named by the user (entry_list.h) */
-	LIMPET_ENTRY_FOUND,     /* without a name, by their calls (injector/hidden) */
-	LIMPET_ENTRY_POOL,      /* limpet_pool_*, of agent/include/limpet.h */
-	LIMPET_ENTRY_NIM,       /* Nim's own allocator (entry_nim.h) */
-	LIMPET_ENTRY_FINDER,    /* not an allocator's: _dl_find_object of a static program's libc */
-	LIMPET_ENTRY_FAMILIES
-};
+#include "injector/elf/allocators.h"
 
 struct limpet_entry_name {
 	enum limpet_entry_family family;

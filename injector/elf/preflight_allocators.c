@@ -9,42 +9,11 @@
 
 #include "common/base_name.h"
 #include "injector/elf/allocator_texts.h"
+#include "injector/elf/allocators.h"
 #include "injector/elf/entry_names.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/pagemap.h"
 #include "injector/proc/target_process.h"
-
-/* A marker that ends in '*' is a prefix. The names are private to their allocators: a program that
- * merely links with jemalloc's library does not define je_malloc. */
-static const struct {
-	const char *symbol, *allocator;
-} allocator_symbols[] = {
-	{"je_malloc", "jemalloc"},
-	{"je_mallocx", "jemalloc"},
-	{"je_arena_malloc_hard", "jemalloc"},
-	{"_rjem_malloc", "jemalloc"},
-	{"_rjem_mallocx", "jemalloc"},
-	{"_rjem_je_arena_malloc_hard", "jemalloc"},
-	{"mi_malloc", "mimalloc"},
-	{"mi_heap_malloc", "mimalloc"},
-	{"_mi_malloc_generic", "mimalloc"},
-	{"tc_malloc", "tcmalloc"},
-	{"TCMallocInternalMalloc", "tcmalloc"},
-	{"_ZN8tcmalloc*", "tcmalloc"},
-	{"runtime.mallocgc", "the Go runtime"},
-	{"rawAlloc__*", "Nim's allocator"},
-	{"tlRegion__system_*", "Nim's regions"},
-	{"sn_malloc", "snmalloc"},
-	{"_ZN8snmalloc*", "snmalloc"},
-	{"rpmalloc", "rpmalloc"},
-	{"_ZN14partition_alloc*", "PartitionAlloc"},
-	{"__scudo_*", "Scudo"},
-	{"GC_malloc", "the Boehm collector"},
-	{"__asan_init", "AddressSanitizer"},
-	{"__tsan_init", "ThreadSanitizer"},
-	{"__msan_init", "MemorySanitizer"},
-	{"__lsan_init", "LeakSanitizer"},
-};
 
 static const char note_v8[] =
 	"JavaScript objects live in V8's own heap: limpet sees that heap's maps, not the objects";
@@ -89,6 +58,14 @@ static bool name_matches(const char *name, const char *marker)
 	return !strcmp(name, marker);
 }
 
+static bool is_marked(const struct limpet_allocator *allocator, const char *name)
+{
+	for (const char *const *marker = allocator->markers; marker && *marker; marker++)
+		if (name_matches(name, *marker))
+			return true;
+	return false;
+}
+
 struct reading {
 	struct limpet_program *program;
 	bool allocates, releases, news, deletes;
@@ -114,9 +91,9 @@ static bool visit_symbol(void *context, const char *name)
 	reading->releases |= !strncmp(name, "rawDealloc__system_", 19);
 	if (!strcmp(name, "malloc"))
 		program->own_malloc = true;
-	for (size_t i = 0; !program->own_allocator && i < LIMPET_COUNT_OF(allocator_symbols); i++)
-		if (name_matches(name, allocator_symbols[i].symbol))
-			program->own_allocator = allocator_symbols[i].allocator;
+	for (size_t i = 0; !program->own_allocator && limpet_allocators[i]; i++)
+		if (is_marked(limpet_allocators[i], name))
+			program->own_allocator = limpet_allocators[i]->name;
 	for (size_t i = 0; !program->runtime && i < LIMPET_COUNT_OF(runtime_symbols); i++)
 		if (name_matches(name, runtime_symbols[i].symbol)) {
 			program->runtime = runtime_symbols[i].runtime;
@@ -220,14 +197,9 @@ out:
 
 bool limpet_allocator_has_entries(const struct limpet_program *program)
 {
-	static const char *const others[] = {
-		"the Boehm collector", "PartitionAlloc",  "AddressSanitizer",
-		"ThreadSanitizer",     "MemorySanitizer", "LeakSanitizer",
-	};
-
-	for (size_t i = 0; program->own_allocator && i < LIMPET_COUNT_OF(others); i++)
-		if (!strcmp(program->own_allocator, others[i]))
-			return false;
+	for (size_t i = 0; program->own_allocator && limpet_allocators[i]; i++)
+		if (!strcmp(program->own_allocator, limpet_allocators[i]->name))
+			return program->own_entries && !limpet_allocators[i]->is_more_than_names;
 	return program->own_entries;
 }
 
@@ -245,20 +217,10 @@ static bool library_is(const char *path, const char *name)
 
 const char *limpet_allocator_of_library(const char *path)
 {
-	static const struct {
-		const char *library, *allocator;
-	} table[] = {
-		{"libjemalloc", "jemalloc"},     {"libtcmalloc", "tcmalloc"},
-		{"libmimalloc", "mimalloc"},     {"libsnmallocshim", "snmalloc"},
-		{"librpmalloc", "rpmalloc"},     {"libhoard", "Hoard"},
-		{"libscudo", "Scudo"},           {"libumem", "libumem"},
-		{"libnedmalloc", "nedmalloc"},   {"libptmalloc", "ptmalloc"},
-		{"libasan", "AddressSanitizer"}, {"libtsan", "ThreadSanitizer"},
-	};
-
-	for (size_t i = 0; i < LIMPET_COUNT_OF(table); i++)
-		if (library_is(path, table[i].library))
-			return table[i].allocator;
+	for (size_t i = 0; limpet_allocators[i]; i++)
+		if (limpet_allocators[i]->library &&
+		    library_is(path, limpet_allocators[i]->library))
+			return limpet_allocators[i]->name;
 	return NULL;
 }
 
