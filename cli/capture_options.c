@@ -36,6 +36,7 @@ enum {
 	OPT_MAX_SIZE,
 	OPT_MEMORY,
 	OPT_COLLECTOR_MEMORY,
+	OPT_LOAD,
 	OPT_ON_OVERLOAD,
 	OPT_ATTACH_TIMEOUT,
 	OPT_LIFELINE
@@ -46,6 +47,12 @@ static const char *const overload_words[] = {
 	[LIMPET_OVERLOAD_WAIT] = "wait",
 	[LIMPET_OVERLOAD_SAMPLE] = "sample",
 	NULL,
+};
+
+static const char *const load_words[] = {
+	[LIMPET_METHOD_ANY] = NULL,
+	[LIMPET_METHOD_DLOPEN] = "dlopen",
+	[LIMPET_METHOD_OUTSIDE] = "map",
 };
 
 #define FLAG(name, member, help) LIMPET_LINE_FLAG(name, struct limpet_capture_options, member, help)
@@ -71,7 +78,9 @@ static const char *const overload_words[] = {
 		     LIMPET_CAPTURE_COMMAND_LINE_HELP),                                              \
 		FLAG("no-seal", no_seal, LIMPET_CAPTURE_NO_SEAL_HELP), LIMPET_LINE_DEBUG,            \
 		LIMPET_LINE_HIDDEN("agent-memory", 0, "BYTES", OPT_MEMORY),                          \
-		LIMPET_LINE_HIDDEN("collector-memory", 0, "BYTES", OPT_COLLECTOR_MEMORY)
+		LIMPET_LINE_HIDDEN("collector-memory", 0, "BYTES", OPT_COLLECTOR_MEMORY),            \
+		LIMPET_LINE_HIDDEN("load", 0, "WAY", OPT_LOAD),                                      \
+		FLAG("addresses", config.addresses, NULL)
 
 static const struct limpet_option run_options[] = {OPTIONS_OF_BOTH, {0}};
 static const struct limpet_option attach_options[] = {
@@ -221,6 +230,8 @@ static int take_option(int option, void *context)
 	case OPT_COLLECTOR_MEMORY:
 		return parse_memory("--collector-memory", optarg, MEMORY_MIN_BYTES,
 				    &o->config.collector_memory_bytes);
+	case OPT_LOAD:
+		return limpet_settings_set("LIMPET_LOAD", optarg, &o->config);
 	case OPT_ON_OVERLOAD:
 		return parse_overload(optarg, &o->config);
 	case OPT_ATTACH_TIMEOUT:
@@ -390,6 +401,7 @@ void limpet_capture_options_write(const struct limpet_capture_options *o,
 	add_number(ret, "--attach-timeout", (o->config.attach_timeout_ns + 999999) / 1000000, "ms");
 	add_option(ret, "--on-overload", overload_words[o->config.on_overload]);
 	add_option(ret, "--alloc-functions", o->alloc_functions);
+	add_option(ret, "--load", load_words[o->config.load]);
 	add_flags(ret, o);
 	snprintf(pid, sizeof(pid), "%d", fork->pid);
 	add_word(ret, pid);

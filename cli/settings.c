@@ -18,8 +18,7 @@ static int take_load(const char *value, struct limpet_capture_config *config)
 	else if (!strcmp(value, "map"))
 		config->load = LIMPET_METHOD_OUTSIDE;
 	else
-		return limpet_ui_usage(NULL, "invalid value '%s' of LIMPET_LOAD: dlopen or map",
-				       value);
+		return limpet_ui_usage(NULL, "cannot load the agent by '%s': dlopen or map", value);
 	return LIMPET_EXIT_OK;
 }
 
@@ -28,6 +27,15 @@ const struct limpet_setting limpet_settings[] = {
 	{"LIMPET_LOAD", "dlopen or map: how to load the agent", take_load},
 	{0},
 };
+
+int limpet_settings_set(const char *name, const char *value, struct limpet_capture_config *config)
+{
+	const struct limpet_setting *setting = limpet_settings;
+
+	while (strcmp(setting->name, name) != 0)
+		setting++;
+	return setting->take(value, config);
+}
 
 int limpet_settings_take(struct limpet_capture_config *config)
 {

@@ -13,6 +13,8 @@ struct limpet_setting {
 /* Ends with a name of NULL. */
 extern const struct limpet_setting limpet_settings[];
 
+/* One of these, by name. Returns as `take`. */
+int limpet_settings_set(const char *name, const char *value, struct limpet_capture_config *config);
 /* Those that are set, and not empty, into *config. LIMPET_EXIT_OK, or LIMPET_EXIT_USAGE after a
  * message. */
 int limpet_settings_take(struct limpet_capture_config *config);

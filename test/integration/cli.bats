@@ -211,8 +211,8 @@ options() {
 	usage "must be greater than 0" attach 1 --sample 0
 	usage "nothing but samples" run --on-overload sample --sample 1MiB true
 	usage "invalid value" attach 1 --on-overload x
-	LIMPET_LOAD=x usage "invalid value 'x' of LIMPET_LOAD: dlopen or map" attach 1
-	LIMPET_LOAD=mapped usage "invalid value 'mapped' of LIMPET_LOAD: dlopen or map" doctor 1
+	LIMPET_LOAD=x usage "cannot load the agent by 'x': dlopen or map" attach 1
+	LIMPET_LOAD=mapped usage "cannot load the agent by 'mapped': dlopen or map" doctor 1
 }
 
 @test "the name of a program where a process id is needed: its processes, by their size" {

@@ -110,8 +110,12 @@ static void test_options_for_scripts(void **state)
 	struct limpet_capture_options o;
 
 	(void)state;
-	assert_int_equal(parse("attach -p 4711 --agent-memory 8MiB --collector-memory 16MiB", &o),
+	assert_int_equal(parse("attach -p 4711 --agent-memory 8MiB --collector-memory 16MiB "
+			       "--load map --addresses",
+			       &o),
 			 -1);
+	assert_true(o.config.addresses);
+	assert_int_equal(o.config.load, LIMPET_METHOD_OUTSIDE);
 	assert_int_equal(o.pid, 4711);
 	assert_int_equal(o.config.agent_memory_bytes, 8 << 20);
 	assert_int_equal(o.config.collector_memory_bytes, 16 << 20);
