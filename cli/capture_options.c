@@ -317,6 +317,7 @@ bool limpet_capture_options_parse(enum limpet_capture_command command, int argc,
 		.end = attach ? attach_end : run_end,
 		/* The command's own options are not limpet's. */
 		.ends_at_operand = !attach,
+		.takes = attach ? LIMPET_TAKES_PROCESS : LIMPET_TAKES_COMMAND,
 		.options = attach ? attach_options : run_options,
 		.take_option = take_option,
 		.take_operands = attach ? take_pid : take_command,

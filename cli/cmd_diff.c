@@ -149,6 +149,7 @@ static int take_operands(int count, char **operands, void *context)
 
 static const struct limpet_line command = {
 	.name = "diff",
+	.takes = LIMPET_TAKES_TRACE | LIMPET_TAKES_TWO,
 	.usage = help_usage,
 	.end = help_end,
 	.options = option_list,

@@ -163,6 +163,7 @@ static int take_operands(int count, char **operands, void *context)
 
 static const struct limpet_line command = {
 	.name = "doctor",
+	.takes = LIMPET_TAKES_PROCESS,
 	.usage = help_usage,
 	.end = help_end,
 	.options = option_list,

@@ -63,6 +63,7 @@ static int take_operands(int count, char **operands, void *context)
 
 static const struct limpet_line command = {
 	.name = "html",
+	.takes = LIMPET_TAKES_TRACE,
 	.usage = help_usage,
 	.end = help_end,
 	.options = option_list,

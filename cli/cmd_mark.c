@@ -54,6 +54,7 @@ static int take_operands(int count, char **operands, void *context)
 
 static const struct limpet_line command = {
 	.name = "mark",
+	.takes = LIMPET_TAKES_CAPTURE,
 	.usage = help_usage,
 	.end = help_end,
 	.options = option_list,

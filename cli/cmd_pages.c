@@ -207,6 +207,7 @@ static int take_operands(int count, char **operands, void *context)
 
 static const struct limpet_line command_line = {
 	.name = "pages",
+	.takes = LIMPET_TAKES_PROCESS,
 	.usage = help_usage,
 	.end = help_end,
 	.options = option_list,

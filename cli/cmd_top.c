@@ -71,6 +71,7 @@ static int take_operands(int count, char **operands, void *context)
 
 static const struct limpet_line command = {
 	.name = "top",
+	.takes = LIMPET_TAKES_CAPTURE | LIMPET_TAKES_TRACE,
 	.usage = help_usage,
 	.end = help_end,
 	.options = option_list,

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/complete.h"
 #include "cli/debug.h"
 #include "cli/pid_hint.h"
 #include "cli/ui.h"
@@ -78,7 +79,7 @@ static void make_tables(const struct limpet_line *command, struct tables *ret)
 	add_option(ret, count, &help_option);
 }
 
-/* ------------------------------------------------------------------ help and completion */
+/* ------------------------------------------------------------------ help */
 
 static int left_part(const struct limpet_option *option, char ret[WIDTH])
 {
@@ -154,21 +155,6 @@ static int print_help(const struct limpet_line *command)
 	return status;
 }
 
-static int print_completions(const struct limpet_line *command)
-{
-	for (const struct limpet_option *option = command->options; option->name; option++) {
-		if (!option->help)
-			continue;
-		printf("--%s|%s%.1s|%s|", option->name, option->letter ? "-" : "", &option->letter,
-		       option->value ? option->value : "");
-		for (size_t i = 0; option->words && option->words[i]; i++)
-			printf("%s%s", i ? " " : "", option->words[i]);
-		putchar('\n');
-	}
-	puts("--help|-h||");
-	return limpet_ui_finish(LIMPET_EXIT_OK);
-}
-
 /* ------------------------------------------------------------------ parsing */
 
 /* Reports what is wrong after getopt_long() returned '?' or ':', with the most similar option as a
@@ -215,8 +201,8 @@ bool limpet_line_parse(const struct limpet_line *command, int argc, char **argv,
 	arguments.count = argc;
 	arguments.list = argv;
 	*ret_status = LIMPET_EXIT_OK;
-	if (argc == 2 && !strcmp(argv[1], LIMPET_LINE_COMPLETE)) {
-		*ret_status = print_completions(command);
+	if (argc > 1 && !strcmp(argv[1], LIMPET_LINE_COMPLETE)) {
+		*ret_status = limpet_complete(command, argc - 2, argv + 2);
 		return false;
 	}
 	make_tables(command, &tables);

@@ -7,56 +7,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* An option of a command: getopt_long's tables, the help and what a shell completes are made of
- * these. A list of them ends with {0}; each command has -h, --help besides. */
-struct limpet_option {
-	const char *name;
-	char letter;              /* the short option; 0: there is none */
-	const char *value;        /* in the help; NULL: a flag */
-	const char *help;         /* broken into lines where it is shown; NULL: for limpet itself */
-	int id;                   /* for take_option, or of LIMPET_LINE_FLAG */
-	const char *const *words; /* that the value may be, up to NULL; NULL: any */
-};
-
-/* How to parse the command line of a command: limpet_line_parse() handles -h, -q, --debug and
- * flags, the command itself the rest, into a struct of its own (`context`). The functions return
- * LIMPET_EXIT_OK, or an exit status after a message. */
-struct limpet_line {
-	const char *name;
-	const char *usage, *end; /* the help before the options, and behind them */
-	const struct limpet_option *options;
-	/* An option that is not a flag, with its value in optarg. NULL: there are none. */
-	int (*take_option)(int option, void *context);
-	/* The operands; also checks everything together. */
-	int (*take_operands)(int count, char **operands, void *context);
-	bool ends_at_operand; /* what follows the first operand is another command's */
-};
-
-/* Sets `member`, a bool of the context, which is a `type`. */
-#define LIMPET_LINE_FLAG(name, type, member, help)                                              \
-	{                                                                                       \
-		name, 0, NULL, help, LIMPET_LINE_FIRST_FLAG + (int)offsetof(type, member), NULL \
-	}
-#define LIMPET_LINE_FIRST_FLAG 0x1000
-/* Taken, for scripts, and not offered. */
-#define LIMPET_LINE_HIDDEN(name, letter, argument, id) \
-	{                                              \
-		name, letter, argument, NULL, id, NULL \
-	}
-/* --debug, of commands that touch a process (cli/debug.h). limpet_line_parse() handles it, and
- * -q. */
-#define LIMPET_LINE_DEBUG                                                                    \
-	{                                                                                    \
-		"debug", 0, NULL, "each step in the process, on standard error", 0xfff, NULL \
-	}
-#define LIMPET_LINE_QUIET(help)                     \
-	{                                           \
-		"quiet", 'q', NULL, help, 'q', NULL \
-	}
-
-/* `limpet COMMAND --complete` prints its options for the completion of a shell, one a line: long
- * name, short one, value, and the words that this may be, with '|' between. */
-#define LIMPET_LINE_COMPLETE "--complete"
+#include "cli/options.h"
 
 /* True: continue. False: exit with *ret_status, everything was printed. */
 bool limpet_line_parse(const struct limpet_line *command, int argc, char **argv, void *context,

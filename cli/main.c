@@ -4,6 +4,7 @@
 
 #include "analyzer/symbols/symbol_worker.h"
 #include "cli/commands.h"
+#include "cli/complete.h"
 #include "cli/debug.h"
 #include "cli/ui.h"
 #include "common/own_stack.h"
@@ -96,6 +97,23 @@ static int help(int argc, char **argv)
 	return command ? command->call(2, arguments) : unknown(argv[1]);
 }
 
+/* `limpet complete WORD...` (cli/complete.h). */
+static int complete(int argc, char **argv)
+{
+	static char option[] = LIMPET_LINE_COMPLETE;
+	const struct command *command;
+
+	if (argc > 2) {
+		command = find(argv[1]);
+		argv[0] = argv[1];
+		argv[1] = option;
+		return command ? command->call(argc, argv) : LIMPET_EXIT_OK;
+	}
+	for (size_t i = 0; argc == 2 && i < LIMPET_COUNT_OF(commands); i++)
+		limpet_complete_add(argv[1], commands[i].name, commands[i].summary);
+	return limpet_ui_finish(LIMPET_EXIT_OK);
+}
+
 /* If stdout is closed, the next file that limpet opens would be descriptor 1, and printf() would
  * write into the trace. O_CLOEXEC: a command that limpet runs inherits its descriptors as closed as
  * limpet did. */
@@ -129,6 +147,8 @@ int main(int argc, char **argv)
 		return print_version();
 	if (!strcmp(word, "help"))
 		return help(argc - 1, argv + 1);
+	if (!strcmp(word, "complete"))
+		return complete(argc - 1, argv + 1);
 	if (argc == 2 && !strcmp(word, LIMPET_SYMBOL_WORKER)) {
 		int status = limpet_symbol_worker();
 

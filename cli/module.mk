@@ -21,6 +21,7 @@ CLI_SRC := \
 	cli/cmd_stop.c \
 	cli/cmd_top.c \
 	cli/command_line.c \
+	cli/complete.c \
 	cli/debug.c \
 	cli/settings.c \
 	cli/doctor_list.c \

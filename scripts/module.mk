@@ -46,7 +46,7 @@ LINT_DIRECTORIES := agent agent/include $(patsubst %/,%,$(wildcard analyzer/*/ c
 LINT_C := $(sort $(foreach d,$(LINT_DIRECTORIES),$(wildcard $d/*.c $d/arch/*/*.c)))
 LINT_H := $(sort $(foreach d,$(LINT_DIRECTORIES),$(wildcard $d/*.h $d/arch/*/*.h)))
 LINT_SHELL := $(sort $(wildcard scripts/*.bash test/integration/*.bash test/integration/*.bats \
-	test/torture/*.bats test/torture/*.bash test/programs/*.bats cli/completions/*) .ci/run test/traces/keep \
+	test/torture/*.bats test/torture/*.bash test/programs/*.bats cli/completions/*.bash) .ci/run test/traces/keep \
 	$(shell grep -lE '^\#!/bin/(ba)?sh' scripts/* 2>/dev/null))
 LINT_MAN := $(sort $(wildcard man/*.[1-8]))
 # Tests and targets are held to the compiler's warnings: their odd code is what they are for.
@@ -135,21 +135,25 @@ MAN1 := $(sort $(wildcard man/*.1))
 MAN5 := $(sort $(wildcard man/*.5))
 BINDIR := $(DESTDIR)$(PREFIX)/bin
 MANDIR := $(DESTDIR)$(PREFIX)/share/man
-COMPLETIONDIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+BASHDIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+ZSHDIR := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+FISHDIR := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 INCLUDEDIR := $(DESTDIR)$(PREFIX)/include
 SHAREDIR := $(DESTDIR)$(PREFIX)/share/limpet
 
 install: all
-	install -d '$(BINDIR)' '$(MANDIR)/man1' '$(MANDIR)/man5' '$(COMPLETIONDIR)' '$(INCLUDEDIR)' '$(SHAREDIR)'
+	install -d '$(BINDIR)' '$(MANDIR)/man1' '$(MANDIR)/man5' '$(BASHDIR)' '$(ZSHDIR)' '$(FISHDIR)' '$(INCLUDEDIR)' '$(SHAREDIR)'
 	install -m 755 $(B)/limpet '$(BINDIR)/limpet'
 	install -m 644 agent/include/limpet.h '$(INCLUDEDIR)/limpet.h'
 	install -m 644 cli/limpet.schema.json '$(SHAREDIR)/limpet.schema.json'
 	$(if $(MAN1),install -m 644 $(MAN1) '$(MANDIR)/man1/')
 	$(if $(MAN5),install -m 644 $(MAN5) '$(MANDIR)/man5/')
-	$(if $(wildcard cli/completions/limpet.bash),install -m 644 cli/completions/limpet.bash '$(COMPLETIONDIR)/limpet')
+	install -m 644 cli/completions/limpet.bash '$(BASHDIR)/limpet'
+	install -m 644 cli/completions/limpet.zsh '$(ZSHDIR)/_limpet'
+	install -m 644 cli/completions/limpet.fish '$(FISHDIR)/limpet.fish'
 
 uninstall:
-	rm -f '$(BINDIR)/limpet' '$(COMPLETIONDIR)/limpet' '$(INCLUDEDIR)/limpet.h' '$(SHAREDIR)/limpet.schema.json' \
+	rm -f '$(BINDIR)/limpet' '$(BASHDIR)/limpet' '$(ZSHDIR)/_limpet' '$(FISHDIR)/limpet.fish' '$(INCLUDEDIR)/limpet.h' '$(SHAREDIR)/limpet.schema.json' \
 		$(patsubst man/%,'$(MANDIR)/man1/%',$(MAN1)) $(patsubst man/%,'$(MANDIR)/man5/%',$(MAN5))
 
 # ------------------------------------------------------------------ demonstration

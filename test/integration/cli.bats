@@ -91,7 +91,7 @@ fits() {
 
 # options COMMAND: as its table has them, the long names.
 options() {
-	"$LIMPET" "$1" --complete | cut -d '|' -f 1
+	"$LIMPET" complete "$1" -- | cut -f 1
 }
 
 @test "every command is listed, described and completed" {
@@ -109,13 +109,57 @@ options() {
 		same "help of $command" "$("$LIMPET" "$command" --help | grep -oE '^ +(-., )?--[a-z-]+' | grep -oE -- '--[a-z-]+')" \
 			"$(options "$command")" || return 1
 	done
-	# The words of an option, and what follows one with a value.
-	COMP_WORDS=("$LIMPET" export --format "") COMP_CWORD=3
-	_limpet
-	[[ " ${COMPREPLY[*]} " == *" firefox "* ]] || fail "${COMPREPLY[*]}"
-	COMP_WORDS=("$LIMPET" run --duration 1s --sa) COMP_CWORD=4
-	_limpet
-	same "an option of run" "${COMPREPLY[*]}" --sample
+	"$LIMPET" complete export --format '' | grep -qP '^firefox\t'
+	same "an option of run" "$("$LIMPET" complete run --duration 1s --sa | cut -f 1)" --sample
+	same "another program's" "$("$LIMPET" complete run --duration 1s ls -l)" ":command 3"
+}
+
+# Each as its shell completes: --name, --name=value, the value of an option with a file's function, a process, a file.
+@test "bash, zsh and fish complete options, their values, processes and functions of a trace" {
+	local shell lines="--on-overload|attach --on
+pprof|export storm.trace --format=pp
+storm_leak|report storm.trace --view callers=storm_le
+$$|stacks $$
+storm.trace|report storm.tr"
+	cp "$root/test/traces/storm.trace" .
+	for shell in bash zsh fish; do
+		if ! command -v $shell >/dev/null; then
+			echo "$shell is not installed" >&3
+			continue
+		fi
+		completes_$shell "$lines" || fail "$shell" || return 1
+	done
+}
+# completes_SHELL LINES: each is what the last word of a line becomes, '|', and that line.
+completes_bash() {
+	local want line
+	# shellcheck source=cli/completions/limpet.bash
+	source "$root/cli/completions/limpet.bash"
+	while IFS='|' read -r want line; do
+		read -ra COMP_WORDS <<<"$LIMPET ${line//=/ = }"
+		COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+		_limpet
+		same "limpet $line" "${COMPREPLY[*]}" "$want" || return 1
+	done <<<"$1"
+}
+# Without the line editor: what it would be given.
+completes_zsh() {
+	local want line
+	while IFS='|' read -r want line; do
+		LINE="$LIMPET $line" zsh -fc '
+			compadd() { print -rl -- $candidates }
+			_files() { print -rl -- ${words[-1]}*(N) }
+			words=(${=LINE}) CURRENT=$#words
+			source "$1"' zsh "$root/cli/completions/limpet.zsh" >said 2>&1
+		same "limpet $line" "$(sed 's/.*=//' said)" "$want" || return 1
+	done <<<"$1"
+}
+completes_fish() {
+	local want line
+	while IFS='|' read -r want line; do
+		PATH=${LIMPET%/*}:$PATH HOME=$work fish --no-config -c "source '$root/cli/completions/limpet.fish'; complete -C 'limpet $line'" >said 2>&1
+		same "limpet $line" "$(cut -f 1 said | sed 's/.*=//')" "$want" || return 1
+	done <<<"$1"
 }
 
 # In the synopsis, except that of run, and in the list; and no other in either.
@@ -128,14 +172,16 @@ options() {
 		for part in '/^\.Sh SYNOPSIS/,/^\.Sh DESCRIPTION/' '/^The options are as follows/,/^\.It Fl h , Fl -help/'; do
 			sed -n "${part}p" "$page" | { [[ $part == *SYN* ]] && cat || grep '^\.It Fl'; } |
 				grep -oE '(Fl|,) (-[a-z-]+|[a-z])( |$)' | sed -E 's/^(Fl|,) //; s/ $//' | sort -u >described
-			"$LIMPET" "$command" --complete | awk -F '|' -v synopsis="$([[ $part == *SYN* ]] && echo 1)" '
-				synopsis && $1 == "--help" { next }
-				synopsis { print substr($2 ? $2 : $1, 2); next }
-				{ print substr($1, 2); if ($2) print substr($2, 2) }' | sort -u >told
+			# A short option follows its long one; in the synopsis it stands for it.
+			"$LIMPET" complete "$command" - | awk -F '\t' -v synopsis="$([[ $part == *SYN* ]] && echo 1)" '
+				synopsis && /^--/ { if (long) print long; long = substr($1, 2); next }
+				synopsis { long = substr($1, 2); next }
+				{ print substr($1, 2) }
+				END { if (long) print long }' | grep -vx "$([[ $part == *SYN* ]] && echo h || echo none)" | sort -u >told
 			same "$command, $part" "$(<described)" "$(<told)" || return 1
 		done
 	done
-	for part in $("$LIMPET" export --complete | sed -n 's/^--format.*|//p') $("$LIMPET" report --complete | sed -n 's/^--view.*|//p'); do
+	for part in $("$LIMPET" complete export --format '') $("$LIMPET" complete report --view ''); do
 		[[ $part == sites ]] || grep -qE "^\.It Cm $part( |\$)" "$root"/man/limpet-{export,report}.1 || fail "$part is in no manual" || return 1
 	done
 }

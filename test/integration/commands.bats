@@ -189,6 +189,8 @@ drawn_twice() {
 	[[ -s $work/image/usr/share/man/man1/limpet.1 ]]
 	[[ -s $work/image/usr/share/man/man5/limpet-trace.5 ]]
 	[[ -s $work/image/usr/share/bash-completion/completions/limpet ]]
+	[[ -s $work/image/usr/share/zsh/site-functions/_limpet ]]
+	[[ -s $work/image/usr/share/fish/vendor_completions.d/limpet.fish ]]
 	[[ -s $work/image/usr/share/limpet/limpet.schema.json ]]
 	"$work/image/usr/bin/limpet" --version
 	make -s -C "$root" uninstall DESTDIR="$work/image" PREFIX=/usr >>install.say 2>&1

@@ -1,0 +1,19 @@
+# Completion of limpet for fish.
+
+function __limpet_complete
+	set -l words (commandline -opc) (commandline -ct)
+	for line in ($words[1] complete $words[2..] 2>/dev/null)
+		switch $line
+			case ':files'
+				__fish_complete_path (string replace -r '^-.*=' '' -- $words[-1])
+			case ':directories'
+				__fish_complete_directories (string replace -r '^-.*=' '' -- $words[-1])
+			case ':command *'
+				complete -C (string join ' ' -- (string escape -- $words[(math (string split ' ' $line)[2] + 2)..]))
+			case '*'
+				echo $line
+		end
+	end
+end
+
+complete -c limpet -f -a '(__limpet_complete)'
