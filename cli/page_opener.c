@@ -11,8 +11,8 @@
 
 #include "cli/find_program.h"
 #include "cli/ui.h"
-#include "common/apart.h"
 #include "common/err.h"
+#include "common/subprocess.h"
 
 static bool is_set(const char *variable)
 {
@@ -65,7 +65,7 @@ static void run(const char *command, const char *path)
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
 		if (dup2(null, fd) < 0)
 			_exit(127);
-	limpet_apart_close(STDERR_FILENO + 1, INT_MAX);
+	limpet_subprocess_close_fds(STDERR_FILENO + 1, INT_MAX);
 	/* Split at blanks, but not evaluated: it is a command with its options. */
 	setenv("LIMPET_OPENER", command, 1);
 	execl("/bin/sh", "sh", "-fc", "exec $LIMPET_OPENER \"$1\"", "sh", path, NULL);
@@ -83,7 +83,7 @@ static bool start(const char *command, const char *path)
 			run(command, path);
 		_exit(grandchild < 0);
 	}
-	return child > 0 && limpet_apart_wait(child) == 0;
+	return child > 0 && limpet_subprocess_wait(child) == 0;
 }
 
 /* How to see it from another machine. */

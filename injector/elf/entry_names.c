@@ -236,8 +236,8 @@ static const struct {
 	{"", LIMPET_ENTRY_PLAIN, bare_words, LIMPET_COUNT_OF(bare_words)},
 };
 
-static void take_word(const struct word *word, enum limpet_entry_family family, unsigned heaps,
-		      struct limpet_entry_name *ret)
+static void set_word(const struct word *word, enum limpet_entry_family family, unsigned heaps,
+		     struct limpet_entry_name *ret)
 {
 	*ret = (struct limpet_entry_name){
 		.family = family,
@@ -280,7 +280,7 @@ static bool find_word(const char *name, size_t length, struct limpet_entry_name 
 
 			if (!of_heap && !is_word(word, name + skip, length - skip))
 				continue;
-			take_word(word, prefixes[i].family, of_heap, ret);
+			set_word(word, prefixes[i].family, of_heap, ret);
 			ret->only_exported = !skip;
 			return true;
 		}
@@ -352,7 +352,7 @@ bool limpet_entry_name_find(const char *full_name, struct limpet_entry_name *ret
 
 	pool = pool_word(name, &pool_length);
 	if (pool) {
-		take_word(pool, LIMPET_ENTRY_POOL, 0, ret);
+		set_word(pool, LIMPET_ENTRY_POOL, 0, ret);
 		return true;
 	}
 	if (symbol < 0)
