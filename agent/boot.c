@@ -54,8 +54,8 @@ static inline __attribute__((always_inline)) uint64_t set_message_aside(
 
 /* A message of the agent's own call is pending only if the call failed. The first dlerror() returns
  * it, the second one frees it. */
-static inline __attribute__((always_inline)) void put_message_back(const struct limpet_boot *boot,
-								   uint64_t kept)
+static inline __attribute__((always_inline)) void restore_message(const struct limpet_boot *boot,
+								  uint64_t kept)
 {
 	volatile uint64_t *message = (volatile uint64_t *)(uintptr_t)boot->message;
 
@@ -81,7 +81,7 @@ static inline __attribute__((always_inline)) uint32_t *life_of(const struct limp
 static inline __attribute__((always_inline)) bool is_awaited(const struct limpet_boot *boot)
 {
 	return !(__atomic_load_n(life_of(boot), __ATOMIC_ACQUIRE) & LIMPET_COLLECTOR_DIED) &&
-	       !__atomic_load_n(&boot->let_go, __ATOMIC_ACQUIRE);
+	       !__atomic_load_n(&boot->released, __ATOMIC_ACQUIRE);
 }
 
 /* Says that the stub has finished, and waits for an injector that will stop the thread here. The
@@ -123,12 +123,12 @@ static inline __attribute__((always_inline)) long make_file(const struct limpet_
 static inline __attribute__((always_inline)) void protect(const struct limpet_boot *boot,
 							  uint64_t bias)
 {
-	const struct limpet_boot_piece *piece = boot->layout.pieces;
+	const struct limpet_boot_mapping *mapping = boot->layout.mappings;
 
-	for (uint32_t i = 0; i < boot->layout.piece_count; i++, piece++)
-		if (!(piece->protection & LIMPET_PROT_CODE) || boot->may_protect_code)
-			limpet_syscall3(SYS_mprotect, (long)(bias + piece->offset),
-					(long)piece->bytes, (long)piece->protection);
+	for (uint32_t i = 0; i < boot->layout.mapping_count; i++, mapping++)
+		if (!(mapping->protection & LIMPET_PROT_CODE) || boot->may_protect_code)
+			limpet_syscall3(SYS_mprotect, (long)(bias + mapping->offset),
+					(long)mapping->bytes, (long)mapping->protection);
 }
 
 static inline __attribute__((always_inline)) int load(struct limpet_boot *boot)
@@ -160,7 +160,7 @@ static inline __attribute__((always_inline)) int load(struct limpet_boot *boot)
 		boot->path, (int)boot->dlopen_mode);
 	if (!boot->handle)
 		keep_words(boot);
-	put_message_back(boot, kept);
+	restore_message(boot, kept);
 	limpet_syscall1(SYS_close, file);
 	if (!boot->handle)
 		return -ELIBACC_VALUE;
@@ -176,13 +176,14 @@ static inline __attribute__((always_inline)) int load(struct limpet_boot *boot)
 static inline __attribute__((always_inline)) long make_module(struct limpet_boot *boot)
 {
 	const struct limpet_boot_map *layout = &boot->layout;
-	const struct limpet_boot_piece *piece = layout->pieces;
+	const struct limpet_boot_mapping *mapping = layout->mappings;
 	long answer = 0;
 
-	for (uint32_t i = 0; i < layout->piece_count && answer >= 0; i++, piece++)
-		if (!(piece->protection & LIMPET_PROT_CODE))
-			answer = limpet_syscall3(SYS_mprotect, (long)(boot->agent + piece->offset),
-						 (long)piece->bytes, (long)piece->protection);
+	for (uint32_t i = 0; i < layout->mapping_count && answer >= 0; i++, mapping++)
+		if (!(mapping->protection & LIMPET_PROT_CODE))
+			answer =
+				limpet_syscall3(SYS_mprotect, (long)(boot->agent + mapping->offset),
+						(long)mapping->bytes, (long)mapping->protection);
 	if (answer < 0)
 		return answer;
 	*(volatile uint8_t *)(uintptr_t)boot->agent = ELFMAG0;
@@ -192,7 +193,7 @@ static inline __attribute__((always_inline)) long make_module(struct limpet_boot
 
 /* Returns dlclose's answer if the loader kept it, or -errno. boot->agent is 0 if the stub
  * runs in the agent: then both are unmapped by the injector, or by limpet_boot_exit. */
-static inline __attribute__((always_inline)) int take_away(struct limpet_boot *boot)
+static inline __attribute__((always_inline)) int remove_agent(struct limpet_boot *boot)
 {
 	int answer = 0;
 
@@ -202,7 +203,7 @@ static inline __attribute__((always_inline)) int take_away(struct limpet_boot *b
 		answer = ((dlclose_fn *)(uintptr_t)boot->dlclose)((void *)(uintptr_t)boot->handle);
 		if (answer)
 			keep_words(boot);
-		put_message_back(boot, kept);
+		restore_message(boot, kept);
 	} else if (boot->agent) {
 		answer = (int)limpet_syscall3(SYS_munmap, (long)boot->agent,
 					      (long)boot->agent_bytes, 0);
@@ -217,7 +218,7 @@ static inline __attribute__((always_inline)) int fail(struct limpet_boot *boot, 
 {
 	boot->agent = boot->thunks = 0;
 	if (boot->handle)
-		take_away(boot);
+		remove_agent(boot);
 	boot->handle = 0;
 	return answer;
 }
@@ -262,7 +263,7 @@ static inline __attribute__((always_inline)) int attach(struct limpet_boot *boot
 static inline __attribute__((always_inline)) int unload(struct limpet_boot *boot)
 {
 	((entry_fn *)(uintptr_t)info_of(boot)->release)();
-	if (take_away(boot)) {
+	if (remove_agent(boot)) {
 		boot->map = boot->stub;
 		boot->map_bytes = boot->stub_bytes;
 		return -ELIBACC_VALUE;

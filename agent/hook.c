@@ -36,14 +36,14 @@ static uint64_t usable_size_inside(struct limpet_thread *thread, const struct li
  * the function's address: a program may compare the two. */
 
 /* Whether dlsym looks up a function of the family; recorded for the end of the capture. */
-static bool asks_for_hooked(const struct limpet_hook_frame *frame, const struct limpet_hook *hook)
+static bool requests_hooked(const struct limpet_hook_frame *frame, const struct limpet_hook *hook)
 {
 	const char *name = (const char *)(uintptr_t)frame->args[1];
 
 	if (!(limpet_family[hook->symbol].flags & LIMPET_FAMILY_ANSWERS) || !name ||
 	    limpet_family_find(name, UINT64_MAX) < 0)
 		return false;
-	__atomic_store_n(&limpet_shm->addresses_asked, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&limpet_shm->addresses_requested, 1, __ATOMIC_RELEASE);
 	return true;
 }
 
@@ -69,7 +69,7 @@ int limpet_hook_enter_loader(struct limpet_hook_frame *frame)
 		return 0;
 	thread = limpet_hook_begin(frame);
 	if (!thread) {
-		asks_for_hooked(frame, hook);
+		requests_hooked(frame, hook);
 		return 0;
 	}
 	frame->thread = thread;
@@ -79,7 +79,7 @@ int limpet_hook_enter_loader(struct limpet_hook_frame *frame)
 	limpet_hook_set_phase(thread, LIMPET_PHASE_OUTSIDE);
 	limpet_patch_on_loader_call(limpet_family[hook->symbol].flags & LIMPET_FAMILY_CLOSES,
 				    limpet_family[hook->symbol].flags & LIMPET_FAMILY_ANSWERS);
-	if (asks_for_hooked(frame, hook) && has_handle(frame))
+	if (requests_hooked(frame, hook) && has_handle(frame))
 		return 1;
 	limpet_hook_done(thread);
 	return 0;
@@ -88,7 +88,7 @@ int limpet_hook_enter_loader(struct limpet_hook_frame *frame)
 /* Held until record_release() or end_held(). */
 static void hold_number(struct limpet_hook_frame *frame, uint32_t counter)
 {
-	uint32_t number = limpet_order_take(&frame->thread->held_intent, counter);
+	uint32_t number = limpet_order_next(&frame->thread->held_intent, counter);
 
 	frame->held =
 		(uint64_t)limpet_record_time() << LIMPET_HELD_TIME_SHIFT | LIMPET_HELD | number;
@@ -207,7 +207,7 @@ static bool note_sampled(const struct limpet_hook_frame *frame, uint64_t address
 		return false;
 	}
 	/* Removes the entry of a block whose free passed unchecked. */
-	limpet_overload_take_out(address, overload);
+	limpet_overload_remove(address, overload);
 	*type |= LIMPET_EVENT_SAMPLED;
 	return true;
 }

@@ -125,7 +125,7 @@ static inline bool limpet_hook_was_not_recorded(uint64_t block)
 {
 	uint32_t overload = limpet_overload_now();
 
-	return __builtin_expect(overload != 0, 0) && limpet_overload_take_out(block, overload);
+	return __builtin_expect(overload != 0, 0) && limpet_overload_remove(block, overload);
 }
 
 static inline uint64_t limpet_hook_choose(struct limpet_thread *thread, const uint64_t *args,

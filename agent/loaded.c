@@ -165,7 +165,7 @@ void limpet_loaded_pause(bool may_sleep)
 }
 
 /* As pthread_mutex_trylock, which the program may have replaced. */
-static bool take(struct limpet_loader_mutex *mutex)
+static bool try_lock(struct limpet_loader_mutex *mutex)
 {
 	int32_t tid = (int32_t)limpet_record_tid(), nobody = 0;
 
@@ -199,7 +199,7 @@ bool limpet_loaded_hold(bool wait, bool may_ask)
 	for (unsigned i = 0; loader.lock && i < patience; i++) {
 		if (i)
 			limpet_loaded_pause(true);
-		if (!take((struct limpet_loader_mutex *)(uintptr_t)loader.lock))
+		if (!try_lock((struct limpet_loader_mutex *)(uintptr_t)loader.lock))
 			continue;
 		begin_hold(may_ask);
 		return true;
@@ -207,7 +207,7 @@ bool limpet_loaded_hold(bool wait, bool may_ask)
 	return !loader.lock;
 }
 
-static void let_go(struct limpet_loader_mutex *mutex)
+static void unlock(struct limpet_loader_mutex *mutex)
 {
 	const int waited_for = 2;
 
@@ -219,9 +219,9 @@ static void let_go(struct limpet_loader_mutex *mutex)
 		limpet_syscall3(SYS_futex, (long)&mutex->lock, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1);
 }
 
-void limpet_loaded_let_go(void)
+void limpet_loaded_release(void)
 {
-	let_go((struct limpet_loader_mutex *)(uintptr_t)loader.lock);
+	unlock((struct limpet_loader_mutex *)(uintptr_t)loader.lock);
 }
 
 bool limpet_loaded_closes_unlocked(void)
@@ -251,7 +251,7 @@ static void note_change(struct walk *walk, uint64_t adds, uint64_t subs)
 	subs_seen = subs;
 }
 
-static void take_phdrs(struct limpet_image *image, const Elf64_Phdr *phdrs, uint64_t count)
+static void set_phdrs(struct limpet_image *image, const Elf64_Phdr *phdrs, uint64_t count)
 {
 	image->phdr = (uint64_t)(uintptr_t)phdrs;
 	image->phdr_count = count;
@@ -323,7 +323,7 @@ static bool read_head(const struct link_map *map, struct limpet_image *image)
 	phdrs = find_phdrs(at, &head);
 	if (!phdrs)
 		return false;
-	take_phdrs(image, phdrs, head.e_phnum);
+	set_phdrs(image, phdrs, head.e_phnum);
 	return image->dynamic && image->dynamic == (uint64_t)(uintptr_t)map->l_ld;
 }
 
@@ -410,7 +410,7 @@ static int visit_listed(struct dl_phdr_info *info, size_t size, void *context)
 		walk->unread++;
 		return 0;
 	}
-	take_phdrs(&image, info->dlpi_phdr, info->dlpi_phnum);
+	set_phdrs(&image, info->dlpi_phdr, info->dlpi_phnum);
 	return walk->visit(&image, walk->context);
 }
 
@@ -450,14 +450,14 @@ bool limpet_loaded_hold_all(void)
 	for (unsigned i = 0; locks && i < LIMPET_CALL_PATIENCE; i++) {
 		if (i)
 			limpet_loaded_pause(false);
-		if (!take(&locks[0]))
+		if (!try_lock(&locks[0]))
 			continue;
 		begin_hold(true);
 		unread_held = limpet_loaded_walk_held(visit_nothing, NULL, false);
-		if (!unread_held || take(&locks[1]))
+		if (!unread_held || try_lock(&locks[1]))
 			return true;
 		unread_held = 0;
-		let_go(&locks[0]);
+		unlock(&locks[0]);
 	}
 	return !locks;
 }
@@ -474,9 +474,9 @@ void limpet_loaded_let_all_go(void)
 	if (!locks)
 		return;
 	if (unread_held)
-		let_go(&locks[1]);
+		unlock(&locks[1]);
 	unread_held = 0;
-	let_go(&locks[0]);
+	unlock(&locks[0]);
 }
 
 int limpet_loaded_walk(limpet_image_fn *visit, void *context, uint32_t *ret_unread)

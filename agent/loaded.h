@@ -32,7 +32,7 @@ int limpet_loaded_walk(limpet_image_fn *visit, void *context, uint32_t *ret_unre
  * itself, limpet_loaded_may_read() trusts, and modules that have just come are read without a
  * question, but only if none was unloaded since the last settled walk; others are not read. */
 bool limpet_loaded_hold(bool wait, bool may_ask);
-void limpet_loaded_let_go(void);
+void limpet_loaded_release(void);
 /* For the injector's calls: takes what limpet_loaded_walk() needs, so that it waits for nobody. The
  * hijacked thread may hold a lock of the program, malloc's for one, that a holder of the loader's
  * wants: gives up after some milliseconds. Where the locks are not known: true. */
@@ -40,8 +40,8 @@ bool limpet_loaded_hold_all(void);
 /* What limpet_loaded_walk_held() would return, as hold_all found it. */
 uint32_t limpet_loaded_unread(void);
 void limpet_loaded_let_all_go(void);
-/* The same walk, between hold and let_go; returns the number of unread modules. `settles`: from now
- * on limpet_loaded_has_changed() compares with this walk. */
+/* The same walk, between hold and release; returns the number of unread modules. `settles`: from
+ * now on limpet_loaded_has_changed() compares with this walk. */
 uint32_t limpet_loaded_walk_held(limpet_image_fn *visit, void *context, bool settles);
 #define LIMPET_LOADER_PATIENCE 2000u /* pauses of 0.1 ms */
 #define LIMPET_CALL_PATIENCE 50u     /* the same at most, while the injector waits */
@@ -66,7 +66,7 @@ struct limpet_image_part {
 };
 bool limpet_image_part_of(const struct limpet_image *image, uint64_t address,
 			  struct limpet_image_part *ret);
-/* The module that contains the address. Also allowed between hold and let_go. */
+/* The module that contains the address. Also allowed between hold and release. */
 bool limpet_loaded_find(uint64_t address, struct limpet_image *ret);
 /* Returns 1; 0: it has none; -EFAULT: they cannot be read. Whether relocations can be is the
  * caller's question. */

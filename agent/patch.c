@@ -71,7 +71,7 @@ void limpet_patch_configure(const struct limpet_start *start)
  * middle of its own relocation is still writable and must stay so; one that the loader has
  * protected gives EFAULT. Its protection is then changed, and restored before the visit of its
  * module ends: often one page has all slots of a module. */
-static long ask_whether_writable(uint64_t address)
+static long probe_writable(uint64_t address)
 {
 	static uint32_t nobody_waits;
 	const long or_zero = FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0);
@@ -93,7 +93,7 @@ static void close_page(void)
 static int open_page(uint64_t address)
 {
 	const uint64_t page = address & ~(config.page_bytes - 1);
-	long error = ask_whether_writable(address);
+	long error = probe_writable(address);
 
 	if (error != -ERROR_FAULT)
 		return error < 0 ? (int)error : 0;
@@ -143,7 +143,7 @@ static void slot_note(struct limpet_slot *slot, int answer, bool restore)
 		slot->state = answer ? LIMPET_SLOT_FOREIGN : LIMPET_SLOT_PATCHED;
 	else if (slot->state == LIMPET_SLOT_PATCHED)
 		slot->state = answer ? LIMPET_SLOT_FOREIGN : LIMPET_SLOT_RESTORED;
-	limpet_shm->slots_not_taken += !restore && limpet_slot_not_taken(slot);
+	limpet_shm->slots_unhooked += !restore && limpet_slot_is_unhooked(slot);
 }
 
 static struct limpet_known_module *module_table(void)
@@ -412,7 +412,7 @@ int limpet_patch_planned(void)
 	limpet_loaded_walk(patch_module, &walk, &unread);
 	limpet_loaded_walk(patch_symbols, &walk, NULL);
 	/* By dl_iterate_phdr more of them are found than by the list, which scan() reads. */
-	limpet_shm->slots_not_taken += unread;
+	limpet_shm->slots_unhooked += unread;
 	unread_seen = limpet_loaded_unread();
 	return walk.done;
 }
@@ -564,7 +564,7 @@ static uint64_t unbound_original(const struct limpet_image *image, uint32_t symb
 		return symbol < LIMPET_MAX_FAMILY ? config.default_original[symbol] : 0;
 	if (limpet_space_symbol(image, limpet_family[symbol].name, &original) <= 1)
 		return original;
-	limpet_shm->slots_not_taken++;
+	limpet_shm->slots_unhooked++;
 	return 0;
 }
 
@@ -696,7 +696,7 @@ static int leave_alone(const struct limpet_image *image, const struct limpet_slo
 	    limpet_image_part_of(image, image->bias + found->offset, &part) && part.flags & PF_R &&
 	    limpet_loaded_may_read(at, sizeof(value)))
 		__builtin_memcpy(&value, at, sizeof(value));
-	limpet_shm->slots_not_taken +=
+	limpet_shm->slots_unhooked +=
 		is_call(found->symbol) && !(flags & LIMPET_FAMILY_CXX) && !limpet_is_thunk(value);
 	return 0;
 }
@@ -759,7 +759,7 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 	if (LIMPET_ARCH_RELOCATION_IS_VARIABLE(found->type))
 		return leave_alone(image, found);
 	if (count >= LIMPET_MAX_SLOTS || hook_for(found->symbol, original, &slot.hook) < 0) {
-		limpet_shm->slots_not_taken++;
+		limpet_shm->slots_unhooked++;
 		return 0;
 	}
 	slot_add(&slot);
@@ -776,7 +776,7 @@ bool limpet_patch_loads_address(uint64_t pc, uint64_t thunk)
 	if (!limpet_loaded_hold(false, false))
 		return false;
 	known = limpet_loaded_find(pc, &caller);
-	limpet_loaded_let_go();
+	limpet_loaded_release();
 	for (uint32_t i = 0; known && i < limpet_shm->slot_count && !loads; i++)
 		loads = slots[i].kind == LIMPET_SLOT_OF_ADDRESS && slots[i].module == caller.bias &&
 			slots[i].state == LIMPET_SLOT_PATCHED &&
@@ -905,12 +905,12 @@ static int new_module(const struct limpet_image *image, void *context)
 	if (answer > 0 &&
 	    (!may_read_relocations(&tables.slots, 0) || !may_read_relocations(&tables.slots, 1)))
 		answer = -ERROR_FAULT;
-	limpet_shm->slots_not_taken += answer < 0;
+	limpet_shm->slots_unhooked += answer < 0;
 	if (answer > 0) {
 		note_reach(&late);
 		tables.slots.by_word = find_by_word;
 		limpet_slots_scan(&tables.slots, slot_found, &late);
-		limpet_shm->slots_not_taken += tables.is_rel;
+		limpet_shm->slots_unhooked += tables.is_rel;
 	}
 	close_page();
 	limpet_shm->late_modules += late.called && begun;
@@ -967,7 +967,7 @@ static int patch_again(const struct limpet_image *image, void *context)
 	return 0;
 }
 
-/* Between hold and let_go. `all`: also of the modules that were seen before. */
+/* Between hold and release. `all`: also of the modules that were seen before. */
 static int scan(bool all)
 {
 	uint32_t before = limpet_shm->slot_count, unread;
@@ -977,7 +977,7 @@ static int scan(bool all)
 	forget_gone_modules();
 	unread = limpet_loaded_walk_held(new_module, NULL, true);
 	if (unread > unread_seen)
-		limpet_shm->slots_not_taken += unread - unread_seen;
+		limpet_shm->slots_unhooked += unread - unread_seen;
 	unread_seen = unread;
 	if (all)
 		limpet_loaded_walk_held(patch_again, &again, false);
@@ -993,7 +993,7 @@ int limpet_patch_new_modules(void)
 			answer = scan(true);
 			end_scan();
 		}
-		limpet_loaded_let_go();
+		limpet_loaded_release();
 	}
 	begun = true;
 	return answer;
@@ -1015,7 +1015,7 @@ void limpet_patch_on_loader_call(bool closes, bool answers)
 			scan(!answers);
 		end_scan();
 	}
-	limpet_loaded_let_go();
+	limpet_loaded_release();
 	if (!changed)
 		return;
 	limpet_shm->modules_seen++;

@@ -49,7 +49,7 @@ static struct limpet_chunk *chunk_at(uint32_t index)
 
 /* Takes a chunk from the free map. Threads start at different words, so that they seldom collide.
  */
-static uint32_t chunk_take(const struct limpet_thread *thread)
+static uint32_t chunk_claim(const struct limpet_thread *thread)
 {
 	uint64_t *map = limpet_shm_at(limpet_shm->layout.free_chunks_offset);
 	uint32_t words = (limpet_shm->layout.chunk_count + 63) / 64;
@@ -103,7 +103,7 @@ static void chunk_give_back(uint32_t index)
 static uint32_t chunk_wait(const struct limpet_thread *thread, uint32_t time)
 {
 	static uint64_t last_beat = UINT64_MAX; /* the last beat before a thread waited in vain */
-	uint32_t index = chunk_take(thread);
+	uint32_t index = chunk_claim(thread);
 	uint64_t beat = UINT64_MAX, turns = 0;
 
 	if (index == LIMPET_CHUNK_NONE)
@@ -125,7 +125,7 @@ static uint32_t chunk_wait(const struct limpet_thread *thread, uint32_t time)
 		for (unsigned i = 0; i < LIMPET_TURN_PAUSES; i++)
 			limpet_pause();
 		limpet_record_ring();
-		index = chunk_take(thread);
+		index = chunk_claim(thread);
 	}
 	return index;
 }
@@ -447,8 +447,8 @@ static struct limpet_thread *thread_claim(uint64_t thread_pointer, uint32_t home
 
 /* Another thread now has the same thread pointer: libc reuses stacks. The entry and its chain of
  * chunks continue under the new tid, from a new chunk. */
-static struct limpet_thread *thread_take_over(struct limpet_thread *thread, uint64_t thread_pointer,
-					      uint32_t tid, uint64_t sp)
+static struct limpet_thread *thread_reuse(struct limpet_thread *thread, uint64_t thread_pointer,
+					  uint32_t tid, uint64_t sp)
 {
 	uint64_t seen = thread_pointer;
 
@@ -480,7 +480,7 @@ struct limpet_thread *limpet_thread_look_up(uint64_t sp)
 			continue;
 		tid = limpet_record_tid();
 		if (__builtin_expect(tid != thread->tid, 0))
-			return thread_take_over(thread, thread_pointer, tid, sp);
+			return thread_reuse(thread, thread_pointer, tid, sp);
 		return thread;
 	}
 	return thread_claim(thread_pointer, home, sp);

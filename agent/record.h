@@ -88,7 +88,7 @@ static inline struct limpet_thread *limpet_thread_self(uint64_t sp)
 
 /* The next number of that counter. The intent is stored first: whoever has seen a later number sees
  * the intent, or the record. The increment is a full barrier. */
-static inline uint32_t limpet_order_take(uint32_t *intent, uint32_t counter)
+static inline uint32_t limpet_order_next(uint32_t *intent, uint32_t counter)
 {
 	__atomic_store_n(intent, counter + 1, __ATOMIC_RELAXED);
 	return __atomic_fetch_add(&limpet_hot.order[counter], 1, __ATOMIC_SEQ_CST);
@@ -160,7 +160,7 @@ static inline bool limpet_record_free_last(struct limpet_thread *thread, uint64_
 	/* The number may turn out not to be the next one: there must be room for a record. */
 	if (own->last != at || words[1] != LIMPET_HIDDEN(block) || !limpet_record_fits(thread, 24))
 		return false;
-	number = limpet_order_take(&thread->intent, limpet_order_of_block(block));
+	number = limpet_order_next(&thread->intent, limpet_order_of_block(block));
 	time = limpet_record_time();
 	if (number != LIMPET_EVENT_NUMBER(words[0]) + 1 || time != LIMPET_EVENT_TIME(words[0])) {
 		limpet_record_write(thread,
@@ -184,7 +184,7 @@ static inline __attribute__((always_inline)) void limpet_record_append_at(
 
 	if (!limpet_record_has_room(thread, type, size, time))
 		return;
-	number = limpet_order_take(&thread->intent, limpet_order_counter(kind, address));
+	number = limpet_order_next(&thread->intent, limpet_order_counter(kind, address));
 	if (time == LIMPET_RECORD_NOW)
 		time = limpet_record_time();
 	limpet_record_write(thread, (struct limpet_record_head){type, number, time}, address, size,

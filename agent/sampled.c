@@ -73,7 +73,7 @@ bool limpet_sample_enter(uint64_t address)
 	return false;
 }
 
-bool limpet_sample_take_out(uint64_t address)
+bool limpet_sample_remove(uint64_t address)
 {
 	uint64_t *slot;
 
@@ -131,7 +131,7 @@ void limpet_overload_note(uint64_t address, uint32_t overload)
 					    __ATOMIC_RELAXED);
 }
 
-bool limpet_overload_take_out(uint64_t address, uint32_t overload)
+bool limpet_overload_remove(uint64_t address, uint32_t overload)
 {
 	uint64_t entry = overload_entry(address, overload);
 	uint64_t *bucket = bucket_at(limpet_sample_hash(address) >> 16);
@@ -151,13 +151,13 @@ static uint64_t new_of(struct limpet_thread *thread, uint64_t size)
 {
 	uint64_t period = limpet_shm->sample_bytes | limpet_shm->overload_bytes;
 
-	return limpet_sample_wants(thread, size, period) ? LIMPET_WANTED_NEW : 0;
+	return limpet_sample_selects(thread, size, period) ? LIMPET_WANTED_NEW : 0;
 }
 
 /* In an overload, a block without an entry was recorded. */
 static uint64_t old_of(uint64_t block, bool overload)
 {
-	return block && (overload || limpet_sample_take_out(block)) ? LIMPET_WANTED_OLD : 0;
+	return block && (overload || limpet_sample_remove(block)) ? LIMPET_WANTED_OLD : 0;
 }
 
 static uint64_t choose(struct limpet_thread *thread, uint32_t op, const uint64_t *args,

@@ -27,13 +27,14 @@ static inline uint8_t *limpet_sample_counter(uint64_t address)
 }
 
 /* Before the original is called: whether to record this allocation. */
-static inline bool limpet_sample_wants(struct limpet_thread *thread, uint64_t size, uint64_t period)
+static inline bool limpet_sample_selects(struct limpet_thread *thread, uint64_t size,
+					 uint64_t period)
 {
 	uint64_t charge = limpet_sample_charge(size);
 
 	if (__builtin_expect(limpet_sample_passes(&limpet_own(thread)->sample, charge), 1))
 		return false;
-	return limpet_sample_take(&limpet_own(thread)->sample, charge, period,
+	return limpet_sample_draw(&limpet_own(thread)->sample, charge, period,
 				  limpet_shm->sample_seed ^ limpet_thread_index(thread) ^
 					  (uint64_t)thread->generation << 32);
 }
@@ -49,7 +50,7 @@ static inline bool limpet_sample_may_know(uint64_t address)
 bool limpet_sample_enter(uint64_t address);
 /* Before the block is freed: removes it, and returns whether it was present. A call that fails
  * later (realloc) adds it again. */
-bool limpet_sample_take_out(uint64_t address);
+bool limpet_sample_remove(uint64_t address);
 
 /* For an overload that was active when the call began: after the original returned, adds a block
  * that is not recorded (unless the table is full: then the free is recorded, and finds no
@@ -57,7 +58,7 @@ bool limpet_sample_take_out(uint64_t address);
 void limpet_overload_note(uint64_t address, uint32_t overload);
 /* ...and before the block is freed, or when a sample gets its address, removes it. False: it was
  * not present; the block may have been recorded. */
-bool limpet_overload_take_out(uint64_t address, uint32_t overload);
+bool limpet_overload_remove(uint64_t address, uint32_t overload);
 
 /* The active overload, or 0. */
 static inline uint32_t limpet_overload_now(void)

@@ -126,7 +126,7 @@ static __attribute__((noinline)) uint32_t capture_elsewhere(
 	uint32_t count;
 
 	if (!high) {
-		limpet_stack_range_ask(base);
+		limpet_stack_range_request(base);
 		return describe_first(thread, &hook_frame->caller_pc);
 	}
 	limpet_stack_ranges_note_use();

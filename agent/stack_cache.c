@@ -17,9 +17,9 @@ uint32_t limpet_path_room(const struct limpet_thread *thread)
 /* Half of all pages is for large rooms, first come, first served; the rest is for middle rooms, so
  * that more threads get one. A thread that leaves this function by longjmp may lose a room, which
  * nobody then uses; memory is bounded. */
-static void take_room(struct limpet_thread *thread)
+static void claim_room(struct limpet_thread *thread)
 {
-	uint32_t taken = __atomic_load_n(&limpet_shm->room_pages_taken, __ATOMIC_RELAXED);
+	uint32_t taken = __atomic_load_n(&limpet_shm->room_pages_used, __ATOMIC_RELAXED);
 	uint32_t limit = limpet_shm->layout.room_pages, count = limpet_stack_cache_count(thread);
 	struct limpet_room room;
 
@@ -33,7 +33,7 @@ static void take_room(struct limpet_thread *thread)
 		}
 		if (taken + room.pages > limit)
 			return;
-	} while (!__atomic_compare_exchange_n(&limpet_shm->room_pages_taken, &taken,
+	} while (!__atomic_compare_exchange_n(&limpet_shm->room_pages_used, &taken,
 					      taken + room.pages, false, __ATOMIC_RELAXED,
 					      __ATOMIC_RELAXED));
 	limpet_own(thread)->stack_cache =
@@ -55,6 +55,6 @@ bool limpet_stack_cache_grow(struct limpet_thread *thread,
 	    (count == LIMPET_ROOM_SMALL.cache_entries ? REPLACED_ENOUGH : REPLACED_MUCH))
 		return false;
 	path->replaced = 0;
-	take_room(thread);
+	claim_room(thread);
 	return limpet_stack_cache_count(thread) != count;
 }

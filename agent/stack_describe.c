@@ -69,7 +69,7 @@ static uint64_t fingerprint_of(const struct stack *stack, bool *ret_gone)
 }
 
 /* 0: all are taken. The counter stops near its end, so that it does not wrap around. */
-static uint32_t take_number(void)
+static uint32_t claim_number(void)
 {
 	uint32_t number;
 
@@ -91,14 +91,15 @@ static uint32_t frames_in_common(struct limpet_path *path, const struct stack *s
 	return same;
 }
 
-static void put_head(uint64_t *words, uint32_t number, uint32_t count, uint32_t low, uint32_t flags)
+static void write_head(uint64_t *words, uint32_t number, uint32_t count, uint32_t low,
+		       uint32_t flags)
 {
 	words[0] = (uint64_t)number << 32 | count << 8 | LIMPET_EVENT_STACK;
 	words[1] = (uint64_t)flags << 32 | low;
 	words[2] = 0;
 }
 
-static void put_words(uint64_t *words, const struct stack *stack, uint32_t same, bool gone)
+static void write_words(uint64_t *words, const struct stack *stack, uint32_t same, bool gone)
 {
 	words += LIMPET_STACK_HEAD_WORDS;
 	for (uint32_t i = same; i < stack->is.count; i++) {
@@ -154,7 +155,7 @@ static uint32_t write_description(struct limpet_thread *thread, const struct sta
 		if (!find_place_in_next_chunk(thread, bytes, &place))
 			return 0;
 	}
-	number = take_number();
+	number = claim_number();
 	if (!number)
 		return 0;
 	path = limpet_path_of(thread);
@@ -165,8 +166,8 @@ static uint32_t write_description(struct limpet_thread *thread, const struct sta
 	flags = (stack->is.truncated ? LIMPET_STACK_TRUNCATED : 0) |
 		(gone ? LIMPET_STACK_GONE : 0) |
 		LIMPET_STACK_FUNCTIONS_FLAG(stack->is.function_count);
-	put_head(words, number, words_of(stack, same, gone), same, flags);
-	put_words(words, stack, same, gone);
+	write_head(words, number, words_of(stack, same, gone), same, flags);
+	write_words(words, stack, same, gone);
 	if (!limpet_record_commit(thread, place, bytes))
 		return 0;
 	remember(thread, stack, same);
@@ -208,11 +209,11 @@ static uint32_t write_mark(struct limpet_thread *thread, uint32_t stack, uint32_
 	if (!limpet_record_find_place(thread, bytes, &place) &&
 	    !find_place_in_next_chunk(thread, bytes, &place))
 		return 0;
-	number = take_number();
+	number = claim_number();
 	if (!number)
 		return 0;
 	words = (uint64_t *)(uintptr_t)place.at;
-	put_head(words, number, 1, owner, LIMPET_STACK_OWNER);
+	write_head(words, number, 1, owner, LIMPET_STACK_OWNER);
 	words[2] = stack;
 	return limpet_record_commit(thread, place, bytes) ? number : 0;
 }

@@ -19,7 +19,7 @@ uint64_t limpet_stack_range_end(uint64_t sp)
 	return 0;
 }
 
-void limpet_stack_range_ask(uint64_t sp)
+void limpet_stack_range_request(uint64_t sp)
 {
 	uint32_t number = __atomic_fetch_add(&limpet_shm->unknown_count, 1, __ATOMIC_RELAXED);
 

@@ -18,7 +18,7 @@ struct limpet_known_stacks {
 /* Returns the end of the range that contains `sp`; 0: none is known. */
 uint64_t limpet_stack_range_end(uint64_t sp);
 /* Asks the collector to look for the stack of `sp`. */
-void limpet_stack_range_ask(uint64_t sp);
+void limpet_stack_range_request(uint64_t sp);
 /* A range was used: the collector keeps checking whether the ranges still exist. */
 void limpet_stack_ranges_note_use(void);
 

@@ -91,7 +91,7 @@ static bool open_memory(const struct limpet_start *start, const void *at, uint64
 }
 
 /* What the injector had mapped, in a file that it shares. */
-static int take_memory(const struct limpet_start *start)
+static int adopt_memory(const struct limpet_start *start)
 {
 	shm_bytes = start->shm_bytes;
 	limpet_unwind_arena_bytes = start->unwind_bytes;
@@ -191,7 +191,7 @@ static int start_all(struct limpet_start *start)
 		return -ERROR_PROTOCOL;
 	page_bytes = start->page_bytes;
 	limpet_agent_info.nonce = start->nonce;
-	error = take_memory(start);
+	error = adopt_memory(start);
 	if (!error)
 		error = map_own(start);
 	if (!error)

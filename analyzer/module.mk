@@ -54,7 +54,7 @@ ANALYZER_SRC += \
 	analyzer/views/sparse_pages.c \
 	analyzer/views/analysis.c \
 	analyzer/views/kept_pages.c \
-	analyzer/views/looks.c \
+	analyzer/views/stack_groups.c \
 	analyzer/views/nameless_modules.c \
 	analyzer/views/recursion.c \
 	analyzer/views/report.c \

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "cli/ui.h"
-#include "common/apart.h"
+#include "common/subprocess.h"
 #include "injector/proc/target_process.h"
 
 static int ready_pipe = -1;
@@ -35,7 +35,7 @@ static int wait_for_child(int pipe_fd, pid_t child, const struct limpet_target *
 		limpet_ui_hint("limpet report %s", path);
 		return status;
 	}
-	status = limpet_apart_wait(child);
+	status = limpet_subprocess_wait(child);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : LIMPET_EXIT_FAILED;
 }
 

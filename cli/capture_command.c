@@ -144,7 +144,7 @@ static void warn_dropped(const struct limpet_capture_result *result)
 static void warn_loss(const struct limpet_capture_result *result, enum limpet_loss loss)
 {
 	if ((loss == LIMPET_LOSS_DROPPED && result->dropped_events) ||
-	    (loss == LIMPET_LOSS_SLOTS && result->slots_not_taken))
+	    (loss == LIMPET_LOSS_SLOTS && result->slots_unhooked))
 		return;
 	limpet_capture_warn_loss(loss, result->losses, result->because);
 }
@@ -195,11 +195,11 @@ static void say_end(const struct command *command, const struct limpet_capture_r
 	for (unsigned i = 0; i < LIMPET_LOSS_COUNT; i++)
 		warn_loss(result, (enum limpet_loss)i);
 	warn_about_stacks(result);
-	if (result->slots_not_taken)
+	if (result->slots_unhooked)
 		limpet_ui_warn(
 			"%lu place%s an allocator could not be hooked: calls there were not seen",
-			(unsigned long)result->slots_not_taken,
-			result->slots_not_taken == 1 ? " that calls" : "s that call");
+			(unsigned long)result->slots_unhooked,
+			result->slots_unhooked == 1 ? " that calls" : "s that call");
 	if (!result->unloaded) {
 		limpet_ui_error(&result->detach_err);
 		if (!result->mseal)

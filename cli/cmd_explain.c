@@ -59,10 +59,10 @@ static int count_blocks(const struct limpet_target *target,
 			const struct limpet_explanation *explanation, struct counts *counts,
 			struct limpet_err *err)
 {
-	int error = limpet_census_take(target, &counts->census, err);
+	int error = limpet_census_read(target, &counts->census, err);
 
 	if (!error)
-		error = limpet_class_censuses_take(target, &explanation->class_heaps,
+		error = limpet_class_censuses_read(target, &explanation->class_heaps,
 						   explanation->swap_bytes != 0, &counts->classes,
 						   err);
 	return error;
@@ -81,14 +81,14 @@ static int count_once_or_twice(const struct explain_options *options,
 			       struct limpet_err *err)
 {
 	if (options->interval_ns) {
-		int error = limpet_v8_census_take(target, &counts->objects_before, err);
+		int error = limpet_v8_census_read(target, &counts->objects_before, err);
 
 		/* There is nothing to wait for. */
 		if (error || !counts->objects_before.is_known)
-			return error ? error : limpet_v8_census_take(target, &counts->objects, err);
+			return error ? error : limpet_v8_census_read(target, &counts->objects, err);
 		wait_for(options->interval_ns);
 	}
-	return limpet_v8_census_take(target, &counts->objects, err);
+	return limpet_v8_census_read(target, &counts->objects, err);
 }
 
 static int count_objects(const struct explain_options *options, const struct limpet_target *target,

@@ -335,7 +335,7 @@ static int show_target(const struct stacks_options *options, const struct limpet
 	}
 	if (limpet_preflight_run(target, &wanted, preflight, &err) < 0)
 		return limpet_ui_fail(&err, (int)limpet_preflight_exit(preflight));
-	if (limpet_stacks_take(target, options->thread, &stacks, &err) < 0)
+	if (limpet_stacks_read(target, options->thread, &stacks, &err) < 0)
 		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 	status = print(options, &stacks, preflight->name);
 	limpet_stacks_done(&stacks);

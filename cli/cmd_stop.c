@@ -74,7 +74,7 @@ static int clean(struct limpet_tracer *tracer, const struct limpet_target *targe
 
 	if (result == 0) {
 		limpet_ui_note("removed the agent that was left in process %d", pid);
-		if (limpet_dormant_look(target, &err) != LIMPET_LEFT_JUMPS)
+		if (limpet_dormant_probe(target, &err) != LIMPET_LEFT_JUMPS)
 			return LIMPET_EXIT_OK;
 		limpet_capture_warn_jumps(target);
 		return LIMPET_EXIT_DORMANT;
@@ -142,7 +142,7 @@ static void say_what_stays(const struct limpet_target *target)
 	const pid_t pid = target->pid;
 	struct limpet_err err;
 
-	switch (limpet_dormant_look(target, &err)) {
+	switch (limpet_dormant_probe(target, &err)) {
 	case LIMPET_LEFT_MSEAL:
 		limpet_ui_warn("%s", err.message);
 		break;

@@ -44,6 +44,6 @@ void limpet_cli_note_names(const struct limpet_model *model)
 {
 	char words[LIMPET_PRINTER_NAMES];
 
-	if (limpet_printer_say_names(model, words))
+	if (limpet_printer_format_names(model, words))
 		limpet_ui_note("names are %s", words);
 }

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "cli/find_program.h"
-#include "common/apart.h"
 #include "common/err.h"
+#include "common/subprocess.h"
 
 static const char *choose(void)
 {
@@ -74,7 +74,7 @@ void limpet_pager_end(struct limpet_pager *pager)
 	fflush(stdout);
 	dup2(pager->terminal, STDOUT_FILENO);
 	close(pager->terminal);
-	(void)limpet_apart_wait(pager->pid);
+	(void)limpet_subprocess_wait(pager->pid);
 	signal(SIGINT, SIG_DFL);
 	*pager = (struct limpet_pager){.terminal = -1};
 }

@@ -12,10 +12,10 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "common/apart.h"
 #include "common/array.h"
 #include "common/base_name.h"
 #include "common/plain_text.h"
+#include "common/subprocess.h"
 
 /* How an editor is told the line. */
 enum form {
@@ -221,7 +221,7 @@ int limpet_top_editor_run(const char *command, const char *file, uint32_t line)
 	}
 	result = spawn(arguments, &pid);
 	if (result == 0)
-		result = limpet_apart_wait(pid);
+		result = limpet_subprocess_wait(pid);
 	for (size_t i = 0; i < LIMPET_COUNT_OF(meanwhile); i++)
 		sigaction(meanwhile[i].number, &before[i], NULL);
 	limpet_top_editor_arguments_free(arguments);

@@ -18,7 +18,7 @@ void limpet_top_memory_say(uint64_t rss_bytes, const struct limpet_parts *parts,
 	for (size_t i = 0; rss_bytes && i < parts->count; i++) {
 		const int length = (int)strlen(between);
 
-		limpet_part_say(parts, &parts->list[i], part);
+		limpet_part_format(parts, &parts->list[i], part);
 		if (used + length + (int)strlen(part) > columns ||
 		    used + length + LIMPET_PART_TEXT > LIMPET_TOP_MEMORY_TEXT)
 			return;

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "cli/html_file.h"
-#include "common/apart.h"
 #include "common/plain_text.h"
+#include "common/subprocess.h"
 
 #define MOST_PAGES 99u
 
@@ -83,7 +83,7 @@ int limpet_top_page_start(struct limpet_top_page *page, const char *trace, struc
 
 static int reap(struct limpet_top_page *page)
 {
-	const int status = limpet_apart_wait(page->limpet);
+	const int status = limpet_subprocess_wait(page->limpet);
 
 	close(page->fd);
 	page->limpet = 0;

@@ -35,7 +35,7 @@ static void look_up_names(struct limpet_top_source *source)
 
 	if (limpet_tail_model(source->tail) &&
 	    limpet_cli_namer_new(source->model->target, &namer) == 0)
-		limpet_tail_take_namer(source->tail, namer);
+		limpet_tail_set_namer(source->tail, namer);
 }
 
 /* `progress`: show it, on a terminal where nothing is drawn yet. */

@@ -54,7 +54,7 @@ COLLECTOR_SRC += \
 	collector/capture/identity.c \
 	collector/capture/memory_watch.c \
 	collector/capture/object_snapshot.c \
+	collector/capture/own_priority.c \
 	collector/capture/pace.c \
 	collector/capture/resident_pages.c \
-	collector/capture/step_back.c \
 	collector/capture/trace_session.c

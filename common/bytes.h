@@ -20,7 +20,7 @@ void limpet_bytes_done(struct limpet_bytes *bytes);
 /* Reserves `count` more bytes; false: out of memory, and failed is set. */
 bool limpet_bytes_grow(struct limpet_bytes *bytes, size_t count);
 
-static inline bool limpet_bytes_want(struct limpet_bytes *bytes, size_t count)
+static inline bool limpet_bytes_reserve(struct limpet_bytes *bytes, size_t count)
 {
 	return bytes->room - bytes->count >= count || limpet_bytes_grow(bytes, count);
 }
@@ -32,21 +32,21 @@ static inline void limpet_bytes_clear(struct limpet_bytes *bytes)
 	bytes->failed = false;
 }
 
-static inline void limpet_bytes_put_byte(struct limpet_bytes *bytes, uint8_t value)
+static inline void limpet_bytes_append_byte(struct limpet_bytes *bytes, uint8_t value)
 {
-	if (limpet_bytes_want(bytes, 1))
+	if (limpet_bytes_reserve(bytes, 1))
 		bytes->data[bytes->count++] = value;
 }
 
-static inline void limpet_bytes_put_varint(struct limpet_bytes *bytes, uint64_t value)
+static inline void limpet_bytes_append_varint(struct limpet_bytes *bytes, uint64_t value)
 {
-	if (limpet_bytes_want(bytes, LIMPET_VARINT_MAX_BYTES))
-		bytes->count += limpet_varint_put(bytes->data + bytes->count, value);
+	if (limpet_bytes_reserve(bytes, LIMPET_VARINT_MAX_BYTES))
+		bytes->count += limpet_varint_encode(bytes->data + bytes->count, value);
 }
 
-static inline void limpet_bytes_put(struct limpet_bytes *bytes, const void *data, size_t count)
+static inline void limpet_bytes_append(struct limpet_bytes *bytes, const void *data, size_t count)
 {
-	if (count && limpet_bytes_want(bytes, count)) {
+	if (count && limpet_bytes_reserve(bytes, count)) {
 		memcpy(bytes->data + bytes->count, data, count);
 		bytes->count += count;
 	}

@@ -14,8 +14,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "common/apart.h"
 #include "common/arch.h"
+#include "common/subprocess.h"
 
 /* clang-format off */
 #include LIMPET_ARCH_STRING(common/arch/LIMPET_ARCH/trapped_call.h)
@@ -89,7 +89,7 @@ static void leave_root(void)
 	if (child == 0)
 		_exit(chroot("/proc/self/fdinfo") < 0 || chdir("/") < 0);
 	if (child > 0)
-		(void)limpet_apart_wait(child);
+		(void)limpet_subprocess_wait(child);
 }
 
 /* root may be the only possible user: in a user namespace without another one, or without the
@@ -196,7 +196,7 @@ static int catch_traps(void)
 	return sigaction(SIGSYS, &action, NULL) < 0 ? -errno : 0;
 }
 
-static int take(struct limpet_err *err, const char *what, int code)
+static int check_code(struct limpet_err *err, const char *what, int code)
 {
 	return code < 0 ? limpet_err_set(err, code, "%s: %s", what, strerror(-code)) : 0;
 }
@@ -207,19 +207,20 @@ int limpet_confine(const struct limpet_confinement *wanted, struct limpet_err *e
 
 	confinement = *wanted;
 	go_first();
-	code = take(err, "limits", set_limits());
+	code = check_code(err, "limits", set_limits());
 	if (code < 0 || IS_SANITIZED)
 		return code;
-	code = take(err, "no new privileges",
-		    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0);
+	code = check_code(err, "no new privileges",
+			  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0);
 	if (code == 0)
-		code = take(err, "dumpable", prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ? -errno : 0);
+		code = check_code(err, "dumpable",
+				  prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ? -errno : 0);
 	if (code == 0)
-		code = take(err, "privileges", drop_privileges());
+		code = check_code(err, "privileges", drop_privileges());
 	if (code == 0)
-		code = take(err, "SIGSYS", catch_traps());
+		code = check_code(err, "SIGSYS", catch_traps());
 	/* Changing the user clears this setting. */
 	if (code == 0)
-		code = take(err, "parent", prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 ? -errno : 0);
-	return code == 0 ? take(err, "seccomp", install_filter()) : code;
+		code = check_code(err, "parent", prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 ? -errno : 0);
+	return code == 0 ? check_code(err, "seccomp", install_filter()) : code;
 }

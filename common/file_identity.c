@@ -124,8 +124,8 @@ int limpet_file_identity_checksum(int fd, uint32_t *ret_checksum)
 	return code;
 }
 
-void limpet_file_identity_take_status(struct limpet_file_identity *identity,
-				      const struct stat *status)
+void limpet_file_identity_set_status(struct limpet_file_identity *identity,
+				     const struct stat *status)
 {
 	identity->has_status = true;
 	identity->bytes = (uint64_t)status->st_size;
@@ -140,7 +140,7 @@ bool limpet_file_identity_is_of(const struct limpet_file_identity *identity, int
 	if (identity->has_checksum)
 		return limpet_file_identity_checksum(fd, &found.checksum) == 0 &&
 		       found.checksum == identity->checksum;
-	limpet_file_identity_take_status(&found, status);
+	limpet_file_identity_set_status(&found, status);
 	return identity->has_status && found.bytes == identity->bytes &&
 	       found.changed_ns == identity->changed_ns;
 }

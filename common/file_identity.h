@@ -22,8 +22,8 @@ struct limpet_file_identity {
 	uint32_t checksum;
 };
 
-void limpet_file_identity_take_status(struct limpet_file_identity *identity,
-				      const struct stat *status);
+void limpet_file_identity_set_status(struct limpet_file_identity *identity,
+				     const struct stat *status);
 /* Returns 0, or -ENOEXEC: not an ELF file with code, 64-bit and of this machine's byte order; or
  * the error of reading. Reads are bounded, and nothing is mapped. */
 int limpet_file_identity_checksum(int fd, uint32_t *ret_checksum) LIMPET_MUST_CHECK;

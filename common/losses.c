@@ -90,7 +90,7 @@ bool limpet_loss_has_words(enum limpet_loss loss)
 	return false;
 }
 
-void limpet_loss_say(char *because, size_t room, const char *format, ...)
+void limpet_loss_report(char *because, size_t room, const char *format, ...)
 {
 	size_t used = strlen(because);
 	va_list values;

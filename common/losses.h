@@ -78,7 +78,7 @@ bool limpet_losses_exact(uint64_t losses);
 #define LIMPET_LOSS_WORDS 256
 /* Appends a sentence to `because`, the words that a trace has in addition to the bits: one for each
  * loss for which limpet_loss_has_words(), in the order of the list there, separated by "; ". */
-void limpet_loss_say(char *because, size_t room, const char *format, ...)
+void limpet_loss_report(char *because, size_t room, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 bool limpet_loss_has_words(enum limpet_loss loss);
 /* The words for one of `losses`: its sentence in `because`, else the words of its kind. */

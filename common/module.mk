@@ -1,5 +1,4 @@
 COMMON_SRC := \
-	common/apart.c \
 	common/bytes.c \
 	common/clock.c \
 	common/confine.c \
@@ -11,6 +10,7 @@ COMMON_SRC := \
 	common/file_io.c \
 	common/losses.c \
 	common/mark_name.c \
+	common/subprocess.c \
 	common/unfollowed.c \
 	common/mounts.c \
 	common/number_table.c \

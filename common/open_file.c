@@ -11,8 +11,8 @@
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 
-#include "common/apart.h"
 #include "common/mounts.h"
+#include "common/subprocess.h"
 
 /* How many nested directories a path may have, and how many links (path_resolution(7)). */
 #define DEPTH_MAX 128u
@@ -58,15 +58,15 @@ static int look_up(void *argument)
 }
 
 /* Looks up a path across mounts that a program may serve. */
-static int look_up_apart(int directory, const char *path, uint64_t resolve)
+static int look_up_in_child(int directory, const char *path, uint64_t resolve)
 {
 	struct look_up name = {.directory = directory, .resolve = resolve};
-	const struct limpet_apart apart = {
+	const struct limpet_subprocess_job job = {
 		.work = look_up, .argument = &name, .fds = {directory, -1}, .grows = -1};
 
 	if (snprintf(name.path, sizeof(name.path), "%s", path) >= (int)sizeof(name.path))
 		return -ENAMETOOLONG;
-	return limpet_apart(&apart);
+	return limpet_subprocess_run(&job);
 }
 
 /* ------------------------------------------------------------------ path look-up, step by step */
@@ -130,7 +130,7 @@ static void leave(struct walk *walk)
 }
 
 /* Removes the next part from the rest of the path; "" at its end. */
-static int take_part(struct walk *walk, char ret_part[NAME_MAX + 1])
+static int pop_part(struct walk *walk, char ret_part[NAME_MAX + 1])
 {
 	size_t slashes = strspn(walk->path, "/"), bytes = strcspn(walk->path + slashes, "/");
 
@@ -245,7 +245,7 @@ static int walk_all(struct walk *walk, int directory, const char *path)
 				return code;
 		}
 		tables = walk->tables;
-		code = take_part(walk, part);
+		code = pop_part(walk, part);
 		if (code == 0 && !part[0])
 			return limpet_take_fd(&walk->directories[walk->depth - 1].fd);
 		if (code == 0 && strcmp(part, ".") != 0)
@@ -293,7 +293,8 @@ static int look_up_from(int directory, const char *process, const char *path, bo
 		fd = look_up_in_steps(directory, process, path, in_root, flags);
 	if (fd != -EXDEV)
 		return fd;
-	return flags & LIMPET_OPEN_IN_PLACE ? -EOPNOTSUPP : look_up_apart(directory, path, resolve);
+	return flags & LIMPET_OPEN_IN_PLACE ? -EOPNOTSUPP
+					    : look_up_in_child(directory, path, resolve);
 }
 
 /* The /proc directory of the process whose root directory this is; NULL if it is not such a
@@ -419,21 +420,21 @@ static int copy_file(void *argument)
 							      : copy_all(fd, copying->copy);
 }
 
-static int copy_apart(int named, struct stat *ret_status)
+static int copy_in_child(int named, struct stat *ret_status)
 {
 	LIMPET_CLOSE int copy = memfd_create("limpet copy", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	struct copying copying = {.named = named, .copy = copy};
-	const struct limpet_apart apart = {.work = copy_file,
-					   .argument = &copying,
-					   .bytes = sizeof(copying),
-					   .fds = {named, copy},
-					   .grows = copy};
+	const struct limpet_subprocess_job job = {.work = copy_file,
+						  .argument = &copying,
+						  .bytes = sizeof(copying),
+						  .fds = {named, copy},
+						  .grows = copy};
 	char name[32];
 	int code;
 
 	if (copy < 0)
 		return limpet_errno();
-	code = limpet_apart(&apart);
+	code = limpet_subprocess_run(&job);
 	/* So that an abandoned process writes no more, and its copy takes no memory. */
 	if (code < 0 && ftruncate(copy, 0) < 0)
 		return code;
@@ -461,7 +462,7 @@ int limpet_open_named(int named, const char *process, unsigned flags, struct sta
 			fd = open_here(named, &status);
 		else
 			fd = flags & LIMPET_OPEN_IN_PLACE ? -EOPNOTSUPP
-							  : copy_apart(named, &status);
+							  : copy_in_child(named, &status);
 	} else if (fstat(named, &status) < 0) {
 		return limpet_errno();
 	} else {

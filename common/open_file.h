@@ -4,7 +4,8 @@
  * that may lead anywhere are not followed.
  *
  * Files that a program may serve (mounts.h) are looked up, opened, read and closed in a separate
- * process (apart.h), so that the program cannot block limpet; the result is a copy in memory. */
+ * process (subprocess.h), so that the program cannot block limpet; the result is a copy in memory.
+ */
 #ifndef LIMPET_COMMON_OPEN_FILE_H
 #define LIMPET_COMMON_OPEN_FILE_H
 

@@ -92,7 +92,7 @@ static inline int limpet_sample_passes(struct limpet_sample_state *state, uint64
 
 /* The other case, after limpet_sample_passes() returned 0: whether to sample the allocation. `seed`
  * starts the thread's sequence. */
-static inline int limpet_sample_take(struct limpet_sample_state *state, uint64_t charge,
+static inline int limpet_sample_draw(struct limpet_sample_state *state, uint64_t charge,
 				     uint64_t period, uint64_t seed)
 {
 	if (!state->left) {

@@ -29,19 +29,19 @@ _Static_assert(AT_CRC32 + 4 == LIMPET_TRACE_MARK_BYTES, "the checksum ends the m
  * collector's total. Higher levels cost even more for as little. */
 #define ZSTD_LEVEL 1
 
-static void put_16(uint8_t *at, uint16_t value)
+static void store_16(uint8_t *at, uint16_t value)
 {
 	value = htole16(value);
 	memcpy(at, &value, sizeof(value));
 }
 
-static void put_32(uint8_t *at, uint32_t value)
+static void store_32(uint8_t *at, uint32_t value)
 {
 	value = htole32(value);
 	memcpy(at, &value, sizeof(value));
 }
 
-static void put_64(uint8_t *at, uint64_t value)
+static void store_64(uint8_t *at, uint64_t value)
 {
 	value = htole64(value);
 	memcpy(at, &value, sizeof(value));
@@ -74,19 +74,19 @@ static uint64_t get_64(const uint8_t *at)
 void limpet_trace_mark_encode(const struct limpet_trace_mark *mark,
 			      uint8_t ret_bytes[LIMPET_TRACE_MARK_BYTES])
 {
-	put_32(ret_bytes + AT_SKIPPABLE, LIMPET_TRACE_SKIPPABLE_MAGIC);
-	put_32(ret_bytes + AT_PAYLOAD_BYTES, LIMPET_TRACE_MARK_PAYLOAD_BYTES);
-	put_32(ret_bytes + AT_MAGIC, LIMPET_TRACE_MARK_MAGIC);
-	put_16(ret_bytes + AT_VERSION, LIMPET_TRACE_VERSION);
-	put_16(ret_bytes + AT_TYPE, mark->type);
-	put_32(ret_bytes + AT_SEQUENCE, mark->sequence);
-	put_32(ret_bytes + AT_FRAME_BYTES, mark->frame_bytes);
-	put_32(ret_bytes + AT_CONTENT_BYTES, mark->content_bytes);
-	put_32(ret_bytes + AT_FRAME_CRC32, mark->frame_crc32);
-	put_64(ret_bytes + AT_FIRST_NS, mark->first_ns);
-	put_64(ret_bytes + AT_LAST_NS, mark->last_ns);
-	put_32(ret_bytes + AT_RESERVED, 0);
-	put_32(ret_bytes + AT_CRC32, (uint32_t)crc32_z(0, ret_bytes, AT_CRC32));
+	store_32(ret_bytes + AT_SKIPPABLE, LIMPET_TRACE_SKIPPABLE_MAGIC);
+	store_32(ret_bytes + AT_PAYLOAD_BYTES, LIMPET_TRACE_MARK_PAYLOAD_BYTES);
+	store_32(ret_bytes + AT_MAGIC, LIMPET_TRACE_MARK_MAGIC);
+	store_16(ret_bytes + AT_VERSION, LIMPET_TRACE_VERSION);
+	store_16(ret_bytes + AT_TYPE, mark->type);
+	store_32(ret_bytes + AT_SEQUENCE, mark->sequence);
+	store_32(ret_bytes + AT_FRAME_BYTES, mark->frame_bytes);
+	store_32(ret_bytes + AT_CONTENT_BYTES, mark->content_bytes);
+	store_32(ret_bytes + AT_FRAME_CRC32, mark->frame_crc32);
+	store_64(ret_bytes + AT_FIRST_NS, mark->first_ns);
+	store_64(ret_bytes + AT_LAST_NS, mark->last_ns);
+	store_32(ret_bytes + AT_RESERVED, 0);
+	store_32(ret_bytes + AT_CRC32, (uint32_t)crc32_z(0, ret_bytes, AT_CRC32));
 }
 
 bool limpet_trace_mark_decode(const uint8_t bytes[LIMPET_TRACE_MARK_BYTES],
@@ -115,37 +115,37 @@ void limpet_trace_content_begin(struct limpet_bytes *content)
 	static const uint8_t head[LIMPET_TRACE_CONTENT_HEAD_BYTES];
 
 	limpet_bytes_clear(content);
-	limpet_bytes_put(content, head, sizeof(head));
+	limpet_bytes_append(content, head, sizeof(head));
 }
 
-void limpet_trace_put_section(struct limpet_bytes *content, unsigned tag, const void *bytes,
-			      size_t count)
+void limpet_trace_section_append(struct limpet_bytes *content, unsigned tag, const void *bytes,
+				 size_t count)
 {
-	limpet_bytes_put_varint(content, tag);
-	limpet_bytes_put_varint(content, count);
-	limpet_bytes_put(content, bytes, count);
+	limpet_bytes_append_varint(content, tag);
+	limpet_bytes_append_varint(content, count);
+	limpet_bytes_append(content, bytes, count);
 }
 
-void limpet_trace_put_number(struct limpet_bytes *content, unsigned tag, uint64_t value)
+void limpet_trace_number_append(struct limpet_bytes *content, unsigned tag, uint64_t value)
 {
 	uint8_t bytes[LIMPET_VARINT_MAX_BYTES];
 
-	limpet_trace_put_section(content, tag, bytes, limpet_varint_put(bytes, value));
+	limpet_trace_section_append(content, tag, bytes, limpet_varint_encode(bytes, value));
 }
 
-void limpet_trace_put_string(struct limpet_bytes *content, unsigned tag, const char *string)
+void limpet_trace_string_append(struct limpet_bytes *content, unsigned tag, const char *string)
 {
 	if (string)
-		limpet_trace_put_section(content, tag, string, strlen(string));
+		limpet_trace_section_append(content, tag, string, strlen(string));
 }
 
 /* What zstd adds for each part of a frame, and for the few parts that a section can be. */
-#define APART_BYTES 4096u
-#define APART_LEAST 2048u
+#define SPLIT_BYTES 4096u
+#define SPLIT_LEAST 2048u
 
 /* Returns a size, or a zstd error. Long sections get their own parts of the frame, and so their own
  * entropy tables: columns of nearly random bytes would spoil those of others. */
-static size_t compress_apart(ZSTD_CCtx *zstd, uint8_t *frame, size_t room,
+static size_t compress_split(ZSTD_CCtx *zstd, uint8_t *frame, size_t room,
 			     const struct limpet_bytes *content)
 {
 	struct limpet_cursor sections =
@@ -159,10 +159,10 @@ static size_t compress_apart(ZSTD_CCtx *zstd, uint8_t *frame, size_t room,
 	if (!ZSTD_isError(left))
 		left = ZSTD_CCtx_setPledgedSrcSize(zstd, content->count);
 	while (!ZSTD_isError(left) && limpet_trace_next_section(&sections, &section)) {
-		if (limpet_cursor_left(&section) < APART_LEAST)
+		if (limpet_cursor_left(&section) < SPLIT_LEAST)
 			continue;
 		in.size = (size_t)(section.at - content->data);
-		if (in.size - in.pos >= APART_LEAST / 8)
+		if (in.size - in.pos >= SPLIT_LEAST / 8)
 			left = ZSTD_compressStream2(zstd, &out, &in, ZSTD_e_flush);
 		in.size = (size_t)(section.end - content->data);
 		if (!ZSTD_isError(left))
@@ -175,8 +175,8 @@ static size_t compress_apart(ZSTD_CCtx *zstd, uint8_t *frame, size_t room,
 	return left ? (size_t)-1 : out.pos;
 }
 
-int limpet_trace_block_put(struct limpet_bytes *out, ZSTD_CCtx *zstd,
-			   struct limpet_trace_mark *mark, struct limpet_bytes *content)
+int limpet_trace_block_append(struct limpet_bytes *out, ZSTD_CCtx *zstd,
+			      struct limpet_trace_mark *mark, struct limpet_bytes *content)
 {
 	size_t bound, frame_bytes;
 	uint8_t *frame;
@@ -187,18 +187,18 @@ int limpet_trace_block_put(struct limpet_bytes *out, ZSTD_CCtx *zstd,
 	if (content->count > LIMPET_TRACE_CONTENT_MAX_BYTES)
 		return -EMSGSIZE;
 	mark->content_bytes = (uint32_t)content->count;
-	put_32(content->data, LIMPET_TRACE_CONTENT_MAGIC);
-	put_16(content->data + 4, LIMPET_TRACE_VERSION);
-	put_16(content->data + 6, mark->type);
-	put_32(content->data + 8, mark->content_bytes);
-	put_32(content->data + 12, mark->sequence);
+	store_32(content->data, LIMPET_TRACE_CONTENT_MAGIC);
+	store_16(content->data + 4, LIMPET_TRACE_VERSION);
+	store_16(content->data + 6, mark->type);
+	store_32(content->data + 8, mark->content_bytes);
+	store_32(content->data + 12, mark->sequence);
 
-	bound = ZSTD_compressBound(content->count) + APART_BYTES;
-	if (!limpet_bytes_want(out, LIMPET_TRACE_MARK_BYTES + bound))
+	bound = ZSTD_compressBound(content->count) + SPLIT_BYTES;
+	if (!limpet_bytes_reserve(out, LIMPET_TRACE_MARK_BYTES + bound))
 		return -ENOMEM;
 	frame = out->data + out->count + LIMPET_TRACE_MARK_BYTES;
 	frame_bytes = mark->type == LIMPET_TRACE_EVENTS
-			      ? compress_apart(zstd, frame, bound, content)
+			      ? compress_split(zstd, frame, bound, content)
 			      : ZSTD_compress2(zstd, frame, bound, content->data, content->count);
 	if (ZSTD_isError(frame_bytes))
 		return -ENOMEM;
@@ -233,7 +233,7 @@ unsigned limpet_trace_next_section(struct limpet_cursor *sections,
 		return 0;
 	tag = (unsigned)limpet_cursor_limited(sections, UINT16_MAX);
 	count = limpet_cursor_varint(sections);
-	bytes = limpet_cursor_take(sections, count);
+	bytes = limpet_cursor_bytes(sections, count);
 	if (!bytes || !tag) {
 		sections->failed = true;
 		return 0;

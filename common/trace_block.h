@@ -30,16 +30,16 @@ bool limpet_trace_mark_decode(const uint8_t bytes[LIMPET_TRACE_MARK_BYTES],
 
 /* Empties `content` and reserves space for its header; sections are then appended. */
 void limpet_trace_content_begin(struct limpet_bytes *content);
-void limpet_trace_put_section(struct limpet_bytes *content, unsigned tag, const void *bytes,
-			      size_t count);
-void limpet_trace_put_number(struct limpet_bytes *content, unsigned tag, uint64_t value);
+void limpet_trace_section_append(struct limpet_bytes *content, unsigned tag, const void *bytes,
+				 size_t count);
+void limpet_trace_number_append(struct limpet_bytes *content, unsigned tag, uint64_t value);
 /* NULL appends nothing. */
-void limpet_trace_put_string(struct limpet_bytes *content, unsigned tag, const char *string);
+void limpet_trace_string_append(struct limpet_bytes *content, unsigned tag, const char *string);
 
 /* Appends a whole block (mark and frame) to `out`. The caller sets type, sequence and times of
  * `mark`; the other fields are filled in. -ENOMEM, -EMSGSIZE: `out` is unchanged. */
-int limpet_trace_block_put(struct limpet_bytes *out, ZSTD_CCtx *zstd,
-			   struct limpet_trace_mark *mark, struct limpet_bytes *content);
+int limpet_trace_block_append(struct limpet_bytes *out, ZSTD_CCtx *zstd,
+			      struct limpet_trace_mark *mark, struct limpet_bytes *content);
 
 /* Checks and strips the head of a decompressed content. -EBADMSG. */
 int limpet_trace_content_check(const struct limpet_trace_mark *mark, const uint8_t *content,

@@ -70,7 +70,7 @@ struct limpet_unfollowed limpet_unfollowed_judge(const struct limpet_unfollowed_
 	return it;
 }
 
-void limpet_unfollowed_say(const struct limpet_unfollowed *unfollowed, char *ret, size_t room)
+void limpet_unfollowed_format(const struct limpet_unfollowed *unfollowed, char *ret, size_t room)
 {
 	const char *names = unfollowed->names;
 	char bytes[LIMPET_UNITS_TEXT], rss[LIMPET_UNITS_TEXT], growth[LIMPET_UNITS_TEXT];
@@ -93,7 +93,7 @@ void limpet_unfollowed_say(const struct limpet_unfollowed *unfollowed, char *ret
 
 void limpet_unfollowed_sentence(const struct limpet_unfollowed *unfollowed, char *ret, size_t room)
 {
-	limpet_unfollowed_say(unfollowed, ret, room);
+	limpet_unfollowed_format(unfollowed, ret, room);
 	/* Names of programs stay as they are. */
 	if (!strncmp(ret, "the ", 4))
 		ret[0] = 'T';

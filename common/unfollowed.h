@@ -42,7 +42,7 @@ struct limpet_unfollowed limpet_unfollowed_judge(const struct limpet_unfollowed_
 						 uint64_t mapped_bytes, const char *names);
 /* "38.0 MiB of 84.0 MiB RSS belong to no allocator that limpet follows; they grew by 12.0 MiB
  * (mimalloc in bun)". Truncated if it does not fit. */
-void limpet_unfollowed_say(const struct limpet_unfollowed *unfollowed, char *ret, size_t room);
+void limpet_unfollowed_format(const struct limpet_unfollowed *unfollowed, char *ret, size_t room);
 /* The same as a sentence of its own, without the full stop: "The heap of V8 cannot be ...". */
 void limpet_unfollowed_sentence(const struct limpet_unfollowed *unfollowed, char *ret, size_t room);
 

@@ -12,7 +12,7 @@
 #define LIMPET_VARINT_MAX_BYTES 10u
 
 /* `out` has space for LIMPET_VARINT_MAX_BYTES. Returns the number of bytes written. */
-static inline unsigned limpet_varint_put(uint8_t *out, uint64_t value)
+static inline unsigned limpet_varint_encode(uint8_t *out, uint64_t value)
 {
 	unsigned count = 0;
 
@@ -26,7 +26,7 @@ static inline unsigned limpet_varint_put(uint8_t *out, uint64_t value)
 
 /* The same for numbers of unpredictable length: there is no branch between one byte and two, nor
  * between three and four. May write up to LIMPET_VARINT_MAX_BYTES at `out`, whatever it returns. */
-static inline unsigned limpet_varint_put_any(uint8_t *out, uint64_t value)
+static inline unsigned limpet_varint_encode_any(uint8_t *out, uint64_t value)
 {
 	uint32_t bytes, bits;
 	unsigned count;
@@ -38,7 +38,7 @@ static inline unsigned limpet_varint_put_any(uint8_t *out, uint64_t value)
 		return count + 1;
 	}
 	if (value >> 28)
-		return limpet_varint_put(out, value);
+		return limpet_varint_encode(out, value);
 	bits = (uint32_t)value;
 	/* bytes after the first: one for each seven bits above the lowest seven */
 	count = 2u + (bits > 0x1fffff);
@@ -99,7 +99,7 @@ static inline uint64_t limpet_cursor_limited(struct limpet_cursor *cursor, uint6
 }
 
 /* `count` bytes in place, or NULL. */
-static inline const uint8_t *limpet_cursor_take(struct limpet_cursor *cursor, uint64_t count)
+static inline const uint8_t *limpet_cursor_bytes(struct limpet_cursor *cursor, uint64_t count)
 {
 	const uint8_t *taken = cursor->at;
 

@@ -378,7 +378,7 @@ struct limpet_slot {
 
 /* Calls through it are not seen, although it should be hooked: it could not be written, or it holds
  * an address that others wrote. A symbol's value that others changed hides no call. */
-static inline bool limpet_slot_not_taken(const struct limpet_slot *slot)
+static inline bool limpet_slot_is_unhooked(const struct limpet_slot *slot)
 {
 	return slot->state == LIMPET_SLOT_FAILED ||
 	       (slot->state == LIMPET_SLOT_FOREIGN && slot->kind != LIMPET_SLOT_OF_SYMBOL);
@@ -663,18 +663,18 @@ struct limpet_shm {
 
 	/* written by the agent */
 	uint64_t agent_fields __attribute__((aligned(128)));
-	uint32_t slot_count;      /* including those of modules found later; store-release */
-	uint32_t module_count;    /* known modules, likewise */
-	uint32_t slots_not_taken; /* slots that were not patched for lack of a hook or of room */
-	uint32_t late_modules;    /* modules loaded meanwhile that may have called allocators before
-				     their slots were hooked */
-	uint32_t noted;           /* LIMPET_NOTED_* */
-	uint32_t addresses_asked; /* 1: the program has asked dlsym for a hooked function */
-	uint32_t gone_count;      /* +1 for each module that is unloaded; store-release */
-	uint32_t gone_places;     /* entries of the table below; store-release */
-	uint32_t late_count;      /* modules told of in `late`, so far; store-release */
-	uint32_t states_claimed;  /* distinct ones, so far */
-	uint32_t room_pages_taken;
+	uint32_t slot_count;     /* including those of modules found later; store-release */
+	uint32_t module_count;   /* known modules, likewise */
+	uint32_t slots_unhooked; /* slots that were not patched for lack of a hook or of room */
+	uint32_t late_modules;   /* modules loaded meanwhile that may have called allocators before
+				    their slots were hooked */
+	uint32_t noted;          /* LIMPET_NOTED_* */
+	uint32_t addresses_requested; /* 1: the program has asked dlsym for a hooked function */
+	uint32_t gone_count;          /* +1 for each module that is unloaded; store-release */
+	uint32_t gone_places;         /* entries of the table below; store-release */
+	uint32_t late_count;          /* modules told of in `late`, so far; store-release */
+	uint32_t states_claimed;      /* distinct ones, so far */
+	uint32_t room_pages_used;
 	uint32_t modules_seen;   /* times a loader hook found new modules */
 	uint32_t bell;           /* changes when there is something for the collector to do */
 	uint32_t unknown_count;  /* stack pointers written to `unknown`, so far */
@@ -810,16 +810,16 @@ enum limpet_boot_operation {
 	LIMPET_BOOT_UNLOAD = 3  /* release, dlclose or unmap */
 };
 /* Without a dynamic linker the injector has the agent mapped as a whole, all of it as code; the
- * stub gives each piece its protection, also if the dynamic linker has mapped it. */
-#define LIMPET_MAX_PIECES 8u
-struct limpet_boot_piece {
+ * stub gives each mapping its protection, also if the dynamic linker has mapped it. */
+#define LIMPET_BOOT_MAPPINGS_MAX 8u
+struct limpet_boot_mapping {
 	uint64_t offset, bytes; /* whole pages */
 	uint32_t protection, pad;
 };
 struct limpet_boot_map {
 	uint64_t bytes; /* of all together */
-	uint32_t piece_count, pad;
-	struct limpet_boot_piece pieces[LIMPET_MAX_PIECES];
+	uint32_t mapping_count, pad;
+	struct limpet_boot_mapping mappings[LIMPET_BOOT_MAPPINGS_MAX];
 };
 struct limpet_boot {
 	uint32_t operation;
@@ -828,7 +828,7 @@ struct limpet_boot {
 	uint32_t may_protect_code; /* mprotect(2) may be called with LIMPET_PROT_CODE */
 	uint32_t ready; /* futex: 1 when the stub has finished; of another value it is a wake of the
 			  injector's own */
-	uint32_t let_go;   /* 1: the injector does not wait any more */
+	uint32_t released; /* 1: the injector does not wait any more */
 	uint32_t own_life; /* a word of life, for calls that the agent may not survive */
 	uint64_t life;     /* address of the word that counts: like limpet_shm.collector */
 	uint64_t dlopen, dlclose, dlerror; /* dlerror 0: none */

@@ -78,8 +78,8 @@ static bool is_untouched(struct counting *counting, const struct limpet_used_blo
 	return true;
 }
 
-static void look_at(struct counting *counting, struct limpet_glibc_reader *reader,
-		    struct limpet_used_block *block)
+static void examine_block(struct counting *counting, struct limpet_glibc_reader *reader,
+			  struct limpet_used_block *block)
 {
 	const uint64_t start = block->start + HEAD_BYTES;
 	uint64_t word;
@@ -98,7 +98,7 @@ static void look_at(struct counting *counting, struct limpet_glibc_reader *reade
 
 /* Pages with blocks that have mappings of their own: of each the first, which is enough for a
  * string. */
-static int look_at_first_pages(struct counting *counting, struct limpet_present *present)
+static int read_first_pages(struct counting *counting, struct limpet_present *present)
 {
 	const struct limpet_used_blocks *blocks = &counting->first;
 	int error = 0;
@@ -114,12 +114,12 @@ static int look_at_first_pages(struct counting *counting, struct limpet_present 
 	return error == -ENOMEM ? error : 0;
 }
 
-static int look_at_blocks(struct counting *counting)
+static int examine_blocks(struct counting *counting)
 {
 	struct limpet_used_blocks *blocks = &counting->first;
 	struct limpet_glibc_reader *arenas = NULL, *mappings = NULL;
 	struct limpet_present present = {0};
-	int error = look_at_first_pages(counting, &present);
+	int error = read_first_pages(counting, &present);
 
 	if (!error)
 		error = limpet_glibc_reader_new(counting->memory, &blocks->present, &arenas);
@@ -127,8 +127,8 @@ static int look_at_blocks(struct counting *counting)
 		error = limpet_glibc_reader_new(counting->memory, &present, &mappings);
 	for (size_t i = 0; i < blocks->count && !error; i++)
 		if (i % 1024 || !limpet_memory_reader_is_spent(counting->memory))
-			look_at(counting, blocks->list[i].mmapped ? mappings : arenas,
-				&blocks->list[i]);
+			examine_block(counting, blocks->list[i].mmapped ? mappings : arenas,
+				      &blocks->list[i]);
 		else
 			break;
 	limpet_glibc_reader_free(arenas);
@@ -300,7 +300,7 @@ static int judge(const struct counting *counting, struct limpet_census *census)
 
 static int count(struct counting *counting)
 {
-	int error = limpet_pages_new(counting->target, LIMPET_PAGES_ASK, &counting->existing);
+	int error = limpet_pages_new(counting->target, LIMPET_PAGES_SCAN, &counting->existing);
 
 	if (error)
 		return error;
@@ -312,14 +312,14 @@ static int count(struct counting *counting)
 						&counting->first);
 	/* Between the two readings: what both found was there meanwhile. */
 	if (!error)
-		error = look_at_blocks(counting);
+		error = examine_blocks(counting);
 	if (!error)
 		error = limpet_used_blocks_read(counting->target, counting->memory, counting->pages,
 						&counting->second);
 	return error;
 }
 
-int limpet_census_take(const struct limpet_target *target, struct limpet_census *ret_census,
+int limpet_census_read(const struct limpet_target *target, struct limpet_census *ret_census,
 		       struct limpet_err *err)
 {
 	struct counting counting = {.target = target};

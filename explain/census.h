@@ -53,7 +53,7 @@ struct limpet_census {
 
 /* Of this program. -errno with a message: -ESRCH, -EACCES, -ESTALE: the process executes another by
  * now... Uses some 600 MiB for eight million blocks; more are not counted. */
-int limpet_census_take(const struct limpet_target *target, struct limpet_census *ret_census,
+int limpet_census_read(const struct limpet_target *target, struct limpet_census *ret_census,
 		       struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_census_done(struct limpet_census *census);
 

@@ -232,8 +232,9 @@ static int count(const struct limpet_target *target, const struct limpet_class_h
 	return error;
 }
 
-static int take(const struct limpet_target *target, const struct limpet_class_heaps *heaps,
-		const struct kind *kind, bool is_swapped, struct limpet_class_census *ret_census)
+static int read_census(const struct limpet_target *target, const struct limpet_class_heaps *heaps,
+		       const struct kind *kind, bool is_swapped,
+		       struct limpet_class_census *ret_census)
 {
 	LIMPET_FREE struct limpet_class_tally *tallies = calloc(2, sizeof(*tallies));
 	struct limpet_class_census census = {
@@ -248,7 +249,7 @@ static int take(const struct limpet_target *target, const struct limpet_class_he
 	return error;
 }
 
-int limpet_class_censuses_take(const struct limpet_target *target,
+int limpet_class_censuses_read(const struct limpet_target *target,
 			       const struct limpet_class_heaps *heaps, bool is_swapped,
 			       struct limpet_class_censuses *ret_censuses, struct limpet_err *err)
 {
@@ -258,8 +259,8 @@ int limpet_class_censuses_take(const struct limpet_target *target,
 	if (!error) {
 		for (size_t i = 0; i < LIMPET_COUNT_OF(kinds) && !error; i++)
 			if (kinds[i].is_there(heaps))
-				error = take(target, heaps, &kinds[i], is_swapped,
-					     &censuses.list[censuses.count++]);
+				error = read_census(target, heaps, &kinds[i], is_swapped,
+						    &censuses.list[censuses.count++]);
 		/* Whatever was found then, it is of neither program. */
 		identity_error = limpet_target_check(target);
 		error = identity_error ? identity_error : error;

@@ -39,7 +39,7 @@ struct limpet_class_censuses {
 /* One of each heap that was found in this program. `is_swapped`: a part of the process is swapped
  * out, so that something may be missed. -errno with a message: -ESRCH, -EACCES, -ESTALE: the
  * process executes another program by now... */
-int limpet_class_censuses_take(const struct limpet_target *target,
+int limpet_class_censuses_read(const struct limpet_target *target,
 			       const struct limpet_class_heaps *heaps, bool is_swapped,
 			       struct limpet_class_censuses *ret_censuses,
 			       struct limpet_err *err) LIMPET_MUST_CHECK;

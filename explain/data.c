@@ -5,30 +5,30 @@
 
 #include "explain/present.h"
 
-#define PIECE_BYTES ((uint64_t)1 << 20)
+#define PART_BYTES ((uint64_t)1 << 20)
 #define MAP_LIMIT_BYTES ((uint64_t)32 << 20)
 #define LIMIT_BYTES ((uint64_t)256 << 20)
 #define NEIGHBOURS 8u
 
 struct data {
 	const struct limpet_memory_reader *memory;
-	void (*look)(void *context, const uint64_t *data, size_t bytes, uint64_t address);
+	void (*scan)(void *context, const uint64_t *data, size_t bytes, uint64_t address);
 	void *context;
 	uint64_t left_bytes;
-	uint64_t piece[PIECE_BYTES / 8];
+	uint64_t part[PART_BYTES / 8];
 };
 
 static void read_range(struct data *data, uint64_t start, uint64_t end)
 {
 	while (start < end) {
-		uint64_t bytes = end - start < PIECE_BYTES ? end - start : PIECE_BYTES;
+		uint64_t bytes = end - start < PART_BYTES ? end - start : PART_BYTES;
 
 		if (bytes > data->left_bytes)
 			return;
 		data->left_bytes -= bytes;
-		if (limpet_memory_reader_read(data->memory, start, data->piece, bytes) == 0)
-			data->look(data->context, data->piece, bytes, start);
-		start += bytes == PIECE_BYTES ? bytes - LIMPET_DATA_OVERLAP_BYTES : bytes;
+		if (limpet_memory_reader_read(data->memory, start, data->part, bytes) == 0)
+			data->scan(data->context, data->part, bytes, start);
+		start += bytes == PART_BYTES ? bytes - LIMPET_DATA_OVERLAP_BYTES : bytes;
 	}
 }
 
@@ -89,7 +89,7 @@ static int read_map(struct data *data, struct limpet_pages *pages, const struct 
 
 int limpet_data_read(const struct limpet_memory_reader *memory, const struct limpet_maps *maps,
 		     struct limpet_pages *pages,
-		     void (*look)(void *context, const uint64_t *data, size_t bytes,
+		     void (*scan)(void *context, const uint64_t *data, size_t bytes,
 				  uint64_t address),
 		     void *context)
 {
@@ -99,7 +99,7 @@ int limpet_data_read(const struct limpet_memory_reader *memory, const struct lim
 	if (!data)
 		return -ENOMEM;
 	data->memory = memory;
-	data->look = look;
+	data->scan = scan;
 	data->context = context;
 	data->left_bytes = LIMIT_BYTES;
 	/* First the data of programs and libraries, then that of other files. */

@@ -40,7 +40,7 @@ struct inquiry {
 	struct limpet_process_reader *process;
 	const struct limpet_memory_reader *memory;
 	struct limpet_glibc_heaps heaps;
-	struct limpet_pieces pieces;
+	struct limpet_memory_ranges ranges;
 	struct limpet_jemalloc jemalloc;
 	struct limpet_tcmalloc tcmalloc;
 	struct limpet_gperftools gperftools;
@@ -60,7 +60,7 @@ static void inquiry_done(struct inquiry *inquiry)
 	limpet_gperftools_done(&inquiry->gperftools);
 	limpet_tcmalloc_done(&inquiry->tcmalloc);
 	limpet_jemalloc_done(&inquiry->jemalloc);
-	limpet_pieces_done(&inquiry->pieces);
+	limpet_memory_ranges_done(&inquiry->ranges);
 	limpet_glibc_heaps_done(&inquiry->heaps);
 	limpet_process_reader_free(inquiry->process);
 	limpet_modules_done(&inquiry->modules);
@@ -79,14 +79,14 @@ static int inquire_heaps(struct inquiry *inquiry, struct limpet_pages *pages)
 	int error;
 
 	limpet_process_reader_keep(inquiry->process, KEPT_FROM_TREES);
-	error = limpet_jemalloc_read(inquiry->memory, &inquiry->maps, pages, &inquiry->pieces,
+	error = limpet_jemalloc_read(inquiry->memory, &inquiry->maps, pages, &inquiry->ranges,
 				     &inquiry->jemalloc);
 	if (!error && !inquiry->jemalloc.count)
 		error = limpet_tcmalloc_read(inquiry->memory, &inquiry->maps, pages,
-					     &inquiry->pieces, &inquiry->tcmalloc);
+					     &inquiry->ranges, &inquiry->tcmalloc);
 	if (!error && !inquiry->jemalloc.count && !inquiry->tcmalloc.ranges.count)
 		error = limpet_gperftools_read(inquiry->memory, &inquiry->maps, pages,
-					       &inquiry->pieces, &inquiry->gperftools);
+					       &inquiry->ranges, &inquiry->gperftools);
 	limpet_process_reader_keep(inquiry->process, KEPT_FROM_RUNTIMES);
 	limpet_memory_share_begin(&share, inquiry->memory, GO_READS);
 	if (!error)
@@ -94,7 +94,7 @@ static int inquire_heaps(struct inquiry *inquiry, struct limpet_pages *pages)
 	inquiry->go_cut = share.was_cut;
 	if (!error)
 		error = limpet_runtimes_mark(inquiry->memory, &inquiry->modules, &heaps,
-					     &inquiry->pieces, &inquiry->marked);
+					     &inquiry->ranges, &inquiry->marked);
 	limpet_process_reader_keep(inquiry->process, 0);
 	return error;
 }
@@ -117,12 +117,12 @@ static int inquire(struct inquiry *inquiry, uint64_t reads)
 	if (!error)
 		error = limpet_modules_of_files(inquiry->target, &inquiry->modules);
 	if (!error)
-		error = limpet_pieces_read(inquiry->target, &inquiry->modules, &inquiry->heaps,
-					   &inquiry->pieces);
+		error = limpet_memory_ranges_read(inquiry->target, &inquiry->modules,
+						  &inquiry->heaps, &inquiry->ranges);
 	if (!error)
 		error = inquire_heaps(inquiry, pages);
 	if (!error) {
-		limpet_glibc_heaps_look_again(inquiry->memory, &inquiry->heaps);
+		limpet_glibc_heaps_refresh(inquiry->memory, &inquiry->heaps);
 		error = limpet_stack_owners_read(inquiry->target, &inquiry->threads);
 	}
 	if (!error)
@@ -462,7 +462,7 @@ static int account_for(struct inquiry *inquiry, struct limpet_explanation *expla
 						    .maps = &inquiry->maps,
 						    .modules = &inquiry->modules,
 						    .heaps = &inquiry->heaps,
-						    .pieces = &inquiry->pieces,
+						    .ranges = &inquiry->ranges,
 						    .threads = &inquiry->threads,
 						    .mounts = &inquiry->mounts,
 						    .has_v8 = inquiry->marked.v8_count > 0};

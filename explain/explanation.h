@@ -103,7 +103,7 @@ struct limpet_explanation {
 				      process has glibc's library and memory from brk(2),
 				      but no arena was found */
 	bool late; /* reading took too long: what was not read counts as of no known owner */
-	struct limpet_class_heaps class_heaps; /* for limpet_class_censuses_take() */
+	struct limpet_class_heaps class_heaps; /* for limpet_class_censuses_read() */
 	bool has_glibc;
 	struct limpet_explain_glibc glibc;
 	struct limpet_explain_arena *arenas; /* `glibc.arenas` of them, main arenas first */

@@ -17,7 +17,7 @@ struct search {
 	uint64_t distance;
 };
 
-/* Pieces of data overlap; two arenas never do. */
+/* Parts of data overlap; two arenas never do. */
 static bool is_known(const struct limpet_glibc_found *found, const struct limpet_glibc_state *state)
 {
 	for (size_t i = 0; i < found->count; i++)
@@ -27,7 +27,7 @@ static bool is_known(const struct limpet_glibc_found *found, const struct limpet
 }
 
 /* To the next main arena that is known by now. malloc/malloc.c defines both, so they follow each
- * other, and are found in one piece of data. */
+ * other, and are found in one part of data. */
 static uint64_t distance_to_main(const struct limpet_glibc_found *found, uint64_t address)
 {
 	uint64_t least = UINT64_MAX;
@@ -42,7 +42,7 @@ static uint64_t distance_to_main(const struct limpet_glibc_found *found, uint64_
 	return least;
 }
 
-static void look_for_parameters(struct search *search, const struct limpet_glibc_data *data)
+static void find_parameters(struct search *search, const struct limpet_glibc_data *data)
 {
 	struct limpet_glibc_found *found = search->found;
 	struct limpet_glibc_parameters parameters;
@@ -60,7 +60,7 @@ static void look_for_parameters(struct search *search, const struct limpet_glibc
 	}
 }
 
-static void look(void *context, const uint64_t *words, size_t bytes, uint64_t address)
+static void scan(void *context, const uint64_t *words, size_t bytes, uint64_t address)
 {
 	const struct limpet_glibc_data data = {words, bytes, address};
 	struct search *search = context;
@@ -77,7 +77,7 @@ static void look(void *context, const uint64_t *words, size_t bytes, uint64_t ad
 	}
 	search->refused |= refused > 0;
 	if (found->brk_end)
-		look_for_parameters(search, &data);
+		find_parameters(search, &data);
 }
 
 void limpet_glibc_find_brk(const struct limpet_maps *maps, struct limpet_glibc_found *found)
@@ -120,7 +120,7 @@ enum limpet_glibc_library limpet_glibc_find_library(const struct limpet_target *
 	enum limpet_glibc_library library = LIMPET_GLIBC_NO_LIBRARY;
 	struct limpet_pages *pages;
 
-	if (limpet_pages_new(target, LIMPET_PAGES_ASK, &pages) < 0)
+	if (limpet_pages_new(target, LIMPET_PAGES_SCAN, &pages) < 0)
 		return library;
 	for (size_t i = 0; i < maps->count; i++) {
 		const struct limpet_map *map = &maps->list[i];
@@ -151,7 +151,7 @@ int limpet_glibc_find(const struct limpet_memory_reader *memory, const struct li
 	/* While the process allocates, its lists may be seen in the middle of a change. */
 	do {
 		search.refused = false;
-		error = limpet_data_read(memory, maps, pages, look, &search);
+		error = limpet_data_read(memory, maps, pages, scan, &search);
 	} while (!error && !found.count && search.refused && limpet_glibc_wait(&wait, memory));
 	if (!error)
 		*ret_found = found;

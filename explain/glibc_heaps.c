@@ -33,14 +33,14 @@ struct heaps_reading {
 	struct limpet_glibc_found found;
 	struct limpet_glibc_chunks *used; /* NULL: not wanted */
 	struct limpet_glibc_heaps *heaps;
-	struct limpet_maps newer;      /* what `maps` points to after a first look */
+	struct limpet_maps newer;      /* what `maps` points to after a first reading */
 	uint64_t wait_ns;              /* that may be waited yet */
 	struct limpet_glibc_stop stop; /* of the last try, if a walk failed */
 };
 
-/* One arena's pieces, lowest address last for secondary arenas. */
-struct pieces {
-	struct limpet_glibc_span *list;
+/* One arena's regions, lowest address last for secondary arenas. */
+struct regions {
+	struct limpet_glibc_region *list;
 	size_t count, capacity;
 };
 
@@ -54,7 +54,7 @@ void limpet_glibc_heaps_done(struct limpet_glibc_heaps *heaps)
 	for (size_t i = 0; i < heaps->count; i++)
 		limpet_glibc_returns_done(&heaps->list[i].returns);
 	free(heaps->list);
-	free(heaps->regions);
+	free(heaps->ranges);
 	*heaps = (struct limpet_glibc_heaps){0};
 }
 
@@ -76,27 +76,27 @@ void limpet_glibc_arena_lock(struct limpet_glibc_arena *arena, uint64_t start, u
 	}
 }
 
-const struct limpet_glibc_region *limpet_glibc_heaps_find(const struct limpet_glibc_heaps *heaps,
-							  uint64_t address)
+const struct limpet_glibc_range *limpet_glibc_heaps_find(const struct limpet_glibc_heaps *heaps,
+							 uint64_t address)
 {
-	const struct limpet_glibc_region *regions = heaps->regions;
+	const struct limpet_glibc_range *ranges = heaps->ranges;
 	/* cppcheck-suppress constStatement */
-	size_t above = LIMPET_PARTITION_POINT(i, heaps->region_count, regions[i].start <= address);
+	size_t above = LIMPET_PARTITION_POINT(i, heaps->range_count, ranges[i].start <= address);
 
-	return above && address < regions[above - 1].end ? &regions[above - 1] : NULL;
+	return above && address < ranges[above - 1].end ? &ranges[above - 1] : NULL;
 }
 
 uint64_t limpet_glibc_heaps_bytes(const struct limpet_glibc_heaps *heaps, uint64_t start,
 				  uint64_t end)
 {
-	const struct limpet_glibc_region *regions = heaps->regions;
+	const struct limpet_glibc_range *ranges = heaps->ranges;
 	/* cppcheck-suppress constStatement */
-	size_t i = LIMPET_PARTITION_POINT(k, heaps->region_count, regions[k].end <= start);
+	size_t i = LIMPET_PARTITION_POINT(k, heaps->range_count, ranges[k].end <= start);
 	uint64_t sum = 0, at = start;
 
-	for (; i < heaps->region_count && regions[i].start < end; i++) {
-		const uint64_t from = regions[i].start & ~(uint64_t)(PAGE - 1);
-		const uint64_t to = align_up(regions[i].end, PAGE);
+	for (; i < heaps->range_count && ranges[i].start < end; i++) {
+		const uint64_t from = ranges[i].start & ~(uint64_t)(PAGE - 1);
+		const uint64_t to = align_up(ranges[i].end, PAGE);
 
 		at = from > at ? from : at;
 		if (to > at)
@@ -108,16 +108,16 @@ uint64_t limpet_glibc_heaps_bytes(const struct limpet_glibc_heaps *heaps, uint64
 	return sum;
 }
 
-static int add_piece(struct pieces *pieces, const struct limpet_glibc_span *span)
+static int add_region(struct regions *regions, const struct limpet_glibc_region *region)
 {
-	if (limpet_reserve(&pieces->list, &pieces->capacity, pieces->count + 1,
-			   sizeof(*pieces->list)) < 0)
+	if (limpet_reserve(&regions->list, &regions->capacity, regions->count + 1,
+			   sizeof(*regions->list)) < 0)
 		return -ENOMEM;
-	pieces->list[pieces->count++] = *span;
+	regions->list[regions->count++] = *region;
 	return 0;
 }
 
-/* ------------------------------------------------------------------ pieces of an arena */
+/* ------------------------------------------------------------------ regions of an arena */
 
 /* Where regions of a main arena may be, if they are not contiguous. */
 static bool may_have_regions(const struct limpet_map *map)
@@ -125,8 +125,8 @@ static bool may_have_regions(const struct limpet_map *map)
 	return limpet_map_is_anonymous(map) && !strncmp(map->perms, "rw-p", 4);
 }
 
-static int scattered_pieces(const struct heaps_reading *reading,
-			    const struct limpet_glibc_state *state, struct pieces *pieces)
+static int scattered_regions(const struct heaps_reading *reading,
+			     const struct limpet_glibc_state *state, struct regions *regions)
 {
 	int error = 0;
 
@@ -135,19 +135,19 @@ static int scattered_pieces(const struct heaps_reading *reading,
 		const bool has_top = state->top >= map->start && state->top < map->end;
 
 		if (may_have_regions(map))
-			error = add_piece(
-				pieces, &(struct limpet_glibc_span){.start = map->start,
-								    .end = map->end,
-								    .top = has_top ? state->top : 0,
-								    .in_parts = true,
-								    .is_main = true});
+			error = add_region(regions, &(struct limpet_glibc_region){
+							    .start = map->start,
+							    .end = map->end,
+							    .top = has_top ? state->top : 0,
+							    .in_parts = true,
+							    .is_main = true});
 	}
 	return error;
 }
 
 /* `in_parts`: there may be other memory between chunks. */
-static int main_pieces(const struct heaps_reading *reading, const struct limpet_glibc_state *state,
-		       bool in_parts, struct pieces *pieces)
+static int main_regions(const struct heaps_reading *reading, const struct limpet_glibc_state *state,
+			bool in_parts, struct regions *regions)
 {
 	const struct limpet_glibc_found *found = &reading->found;
 	const bool by_brk = state->top >= found->brk_start && state->top < found->brk_end;
@@ -159,18 +159,18 @@ static int main_pieces(const struct heaps_reading *reading, const struct limpet_
 		return 0;
 	/* Only the first copy of the C library uses brk(2). */
 	if (found->brk_end && (by_brk || found->count == 1))
-		error = add_piece(
-			pieces, &(struct limpet_glibc_span){.start = align_up(start, ALIGNMENT),
-							    .end = found->brk_end,
-							    .top = by_brk ? state->top : 0,
-							    .in_parts = in_parts,
-							    .is_main = true,
-							    .is_brk = true,
-							    .top_step = found->parameters.top_step,
-							    .shrinks = by_brk});
+		error = add_region(regions, &(struct limpet_glibc_region){
+						    .start = align_up(start, ALIGNMENT),
+						    .end = found->brk_end,
+						    .top = by_brk ? state->top : 0,
+						    .in_parts = in_parts,
+						    .is_main = true,
+						    .is_brk = true,
+						    .top_step = found->parameters.top_step,
+						    .shrinks = by_brk});
 	/* If brk(2) fails, malloc takes memory by mmap(2). */
 	if (!error && !state->contiguous)
-		error = scattered_pieces(reading, state, pieces);
+		error = scattered_regions(reading, state, regions);
 	return error;
 }
 
@@ -197,7 +197,7 @@ static int read_info(const struct heaps_reading *reading, uint64_t heap,
 /* From the heap that holds the top back to the first, which holds the state. */
 static int chain_of_heaps(const struct heaps_reading *reading,
 			  const struct limpet_glibc_state *state, uint64_t heap_bytes,
-			  struct pieces *pieces)
+			  struct regions *regions)
 {
 	const uint64_t first = state->address & ~(heap_bytes - 1), head = state->address - first;
 	uint64_t heap = state->top & ~(heap_bytes - 1), top = state->top;
@@ -214,10 +214,10 @@ static int chain_of_heaps(const struct heaps_reading *reading,
 		int error = read_info(reading, heap, state, heap_bytes, &info);
 
 		if (!error)
-			error = add_piece(pieces, &(struct limpet_glibc_span){
-							  .start = align_up(start, ALIGNMENT),
-							  .end = heap + info.bytes,
-							  .top = top});
+			error = add_region(regions, &(struct limpet_glibc_region){
+							    .start = align_up(start, ALIGNMENT),
+							    .end = heap + info.bytes,
+							    .top = top});
 		if (error)
 			return error;
 		bytes += info.bytes;
@@ -235,17 +235,17 @@ static int chain_of_heaps(const struct heaps_reading *reading,
 	return -EBADMSG;
 }
 
-static int other_pieces(const struct heaps_reading *reading, const struct limpet_glibc_state *state,
-			struct pieces *pieces)
+static int other_regions(const struct heaps_reading *reading,
+			 const struct limpet_glibc_state *state, struct regions *regions)
 {
 	int error = -EBADMSG;
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(heap_sizes) && error == -EBADMSG; i++) {
-		pieces->count = 0;
-		error = chain_of_heaps(reading, state, heap_sizes[i], pieces);
+		regions->count = 0;
+		error = chain_of_heaps(reading, state, heap_sizes[i], regions);
 	}
 	if (error)
-		pieces->count = 0;
+		regions->count = 0;
 	return error;
 }
 
@@ -268,20 +268,20 @@ static bool read_end(const struct limpet_memory_reader *memory,
 /* The one that ends where memory by brk(2) does; NULL: it got its last memory by mmap(2). */
 static const struct limpet_glibc_arena *growing_arena(const struct limpet_glibc_heaps *heaps)
 {
-	for (size_t i = 0; i < heaps->region_count; i++) {
-		const struct limpet_glibc_region *region = &heaps->regions[i];
-		const struct limpet_glibc_arena *arena = &heaps->list[region->arena];
+	for (size_t i = 0; i < heaps->range_count; i++) {
+		const struct limpet_glibc_range *range = &heaps->ranges[i];
+		const struct limpet_glibc_arena *arena = &heaps->list[range->arena];
 
-		if (align_up(region->end, PAGE) == heaps->grown_start &&
+		if (align_up(range->end, PAGE) == heaps->grown_start &&
 		    (!arena->known ||
-		     (arena->state.top >= region->start && arena->state.top < region->end)))
+		     (arena->state.top >= range->start && arena->state.top < range->end)))
 			return arena;
 	}
 	return NULL;
 }
 
-void limpet_glibc_heaps_look_again(const struct limpet_memory_reader *memory,
-				   struct limpet_glibc_heaps *heaps)
+void limpet_glibc_heaps_refresh(const struct limpet_memory_reader *memory,
+				struct limpet_glibc_heaps *heaps)
 {
 	struct limpet_glibc_wait wait = LIMPET_GLIBC_WAIT(LIMPET_GLIBC_WAIT_NS);
 	const struct limpet_glibc_arena *arena = heaps->uses_brk ? growing_arena(heaps) : NULL;
@@ -300,19 +300,19 @@ void limpet_glibc_heaps_look_again(const struct limpet_memory_reader *memory,
 
 static int by_start(const void *a, const void *b)
 {
-	const struct limpet_glibc_span *left = a, *right = b;
+	const struct limpet_glibc_region *left = a, *right = b;
 
 	return left->start < right->start ? -1 : left->start > right->start;
 }
 
-static int look_at_pages(const struct heaps_reading *reading, const struct pieces *pieces,
-			 struct limpet_present *present)
+static int read_present(const struct heaps_reading *reading, const struct regions *regions,
+			struct limpet_present *present)
 {
 	present->count = 0;
-	for (size_t i = 0; i < pieces->count; i++) {
-		uint64_t start = pieces->list[i].start & ~(uint64_t)(PAGE - 1);
+	for (size_t i = 0; i < regions->count; i++) {
+		uint64_t start = regions->list[i].start & ~(uint64_t)(PAGE - 1);
 		int error =
-			limpet_present_read(present, reading->pages, start, pieces->list[i].end);
+			limpet_present_read(present, reading->pages, start, regions->list[i].end);
 
 		if (error)
 			return error;
@@ -321,20 +321,20 @@ static int look_at_pages(const struct heaps_reading *reading, const struct piece
 }
 
 /* By brk(2) there may be others' memory behind the top. */
-static int walk_piece(struct limpet_glibc_reader *reader, const struct limpet_present *present,
-		      struct limpet_glibc_span *span, const struct limpet_glibc_fast *fast,
-		      struct limpet_glibc_regions *regions)
+static int walk_region(struct limpet_glibc_reader *reader, const struct limpet_present *present,
+		       struct limpet_glibc_region *region, const struct limpet_glibc_fast *fast,
+		       struct limpet_glibc_regions *regions)
 {
 	struct limpet_glibc_figures figures;
 	int error;
 
-	if (span->in_parts)
-		return limpet_glibc_regions_find(reader, present, span, fast, regions);
-	error = limpet_glibc_walk(reader, present, span, fast, &figures);
+	if (region->in_parts)
+		return limpet_glibc_regions_find(reader, present, region, fast, regions);
+	error = limpet_glibc_walk(reader, present, region, fast, &figures);
 	if (error)
 		return error;
 	limpet_glibc_figures_add(&regions->figures, &figures);
-	span->end = figures.end;
+	region->end = figures.end;
 	return 0;
 }
 
@@ -356,63 +356,63 @@ static bool is_whole(const struct limpet_glibc_state *state,
 	       state->system_bytes <= bytes + slack;
 }
 
-/* Walks over all pieces with one look at the lists. If regions had to be searched for, they replace
- * the pieces. */
-static int walk_pieces(struct heaps_reading *reading, const struct limpet_present *present,
-		       struct pieces *pieces, const struct limpet_glibc_state *state,
-		       struct limpet_glibc_arena *arena)
+/* Walks over all regions with one look at the lists. If regions had to be searched for, those
+ * replace the regions. */
+static int walk_regions(struct heaps_reading *reading, const struct limpet_present *present,
+			struct regions *regions, const struct limpet_glibc_state *state,
+			struct limpet_glibc_arena *arena)
 {
-	struct limpet_glibc_regions regions = {0};
+	struct limpet_glibc_regions found = {0};
 	struct limpet_glibc_fast fast = {0};
 	struct limpet_glibc_reader *reader;
-	const bool searched = pieces->count && pieces->list[0].in_parts;
+	const bool searched = regions->count && regions->list[0].in_parts;
 	int error = limpet_glibc_reader_new(reading->memory, present, &reader);
 
 	if (error)
 		return error;
 	error = limpet_glibc_fast_read(reader, state, &fast);
 	limpet_glibc_reader_forget(reader);
-	for (size_t i = 0; i < pieces->count; i++) {
-		pieces->list[i].used = reading->used;
-		pieces->list[i].returns = reading->used ? NULL : &arena->returns;
-		pieces->list[i].stop = searched ? NULL : &reading->stop;
+	for (size_t i = 0; i < regions->count; i++) {
+		regions->list[i].used = reading->used;
+		regions->list[i].returns = reading->used ? NULL : &arena->returns;
+		regions->list[i].stop = searched ? NULL : &reading->stop;
 	}
-	for (size_t i = 0; i < pieces->count && !error; i++)
-		error = walk_piece(reader, present, &pieces->list[i], &fast, &regions);
-	if (searched && !error && !is_whole(state, &regions))
+	for (size_t i = 0; i < regions->count && !error; i++)
+		error = walk_region(reader, present, &regions->list[i], &fast, &found);
+	if (searched && !error && !is_whole(state, &found))
 		error = -EBADMSG;
 	if (searched && !error) {
-		pieces->count = 0;
-		for (size_t i = 0; i < regions.count && !error; i++)
-			error = add_piece(pieces, &regions.list[i]);
+		regions->count = 0;
+		for (size_t i = 0; i < found.count && !error; i++)
+			error = add_region(regions, &found.list[i]);
 	}
 	if (!error)
-		arena->figures = regions.figures;
+		arena->figures = found.figures;
 	arena->fast_whole = fast.is_whole;
 	limpet_glibc_fast_done(&fast);
-	limpet_glibc_regions_done(&regions);
+	limpet_glibc_regions_done(&found);
 	limpet_glibc_reader_free(reader);
 	return error;
 }
 
-/* If regions were searched for in vain, most of the pieces are others' memory. */
-static void drop_guesses(struct pieces *pieces)
+/* If regions were searched for in vain, most of the regions are others' memory. */
+static void drop_guesses(struct regions *regions)
 {
 	size_t kept = 0;
 
-	for (size_t i = 0; i < pieces->count; i++)
-		if (!pieces->list[i].in_parts || pieces->list[i].is_brk)
-			pieces->list[kept++] = pieces->list[i];
-	pieces->count = kept;
+	for (size_t i = 0; i < regions->count; i++)
+		if (!regions->list[i].in_parts || regions->list[i].is_brk)
+			regions->list[kept++] = regions->list[i];
+	regions->count = kept;
 }
 
-static int add_region(struct limpet_glibc_heaps *heaps, const struct limpet_present *present,
-		      size_t arena, uint64_t start, uint64_t end)
+static int add_range(struct limpet_glibc_heaps *heaps, const struct limpet_present *present,
+		     size_t arena, uint64_t start, uint64_t end)
 {
-	if (limpet_reserve(&heaps->regions, &heaps->region_capacity, heaps->region_count + 1,
-			   sizeof(*heaps->regions)) < 0)
+	if (limpet_reserve(&heaps->ranges, &heaps->range_capacity, heaps->range_count + 1,
+			   sizeof(*heaps->ranges)) < 0)
 		return -ENOMEM;
-	heaps->regions[heaps->region_count++] = (struct limpet_glibc_region){
+	heaps->ranges[heaps->range_count++] = (struct limpet_glibc_range){
 		.start = start,
 		.end = end,
 		.resident_bytes = limpet_present_bytes(present, start, end),
@@ -420,35 +420,35 @@ static int add_region(struct limpet_glibc_heaps *heaps, const struct limpet_pres
 	return 0;
 }
 
-/* A piece may be in several mappings: madvise(2) splits them. Two pieces may share a page. */
-static int add_regions(struct heaps_reading *reading, const struct pieces *pieces,
-		       const struct limpet_present *present, struct limpet_glibc_arena *arena)
+/* A region may be in several mappings: madvise(2) splits them. Two regions may share a page. */
+static int add_ranges(struct heaps_reading *reading, const struct regions *regions,
+		      const struct limpet_present *present, struct limpet_glibc_arena *arena)
 {
 	struct limpet_glibc_figures *figures = &arena->figures;
 	struct limpet_glibc_heaps *heaps = reading->heaps;
 
 	uint64_t before = 0;
 
-	arena->pieces = pieces->count;
-	figures->span_bytes = figures->resident_bytes = 0;
-	for (size_t i = 0; i < pieces->count; i++) {
-		const uint64_t end = pieces->list[i].end;
-		uint64_t at = pieces->list[i].start & ~(uint64_t)(PAGE - 1);
+	arena->regions = regions->count;
+	figures->region_bytes = figures->resident_bytes = 0;
+	for (size_t i = 0; i < regions->count; i++) {
+		const uint64_t end = regions->list[i].end;
+		uint64_t at = regions->list[i].start & ~(uint64_t)(PAGE - 1);
 
 		at = at > before ? at : before;
 		before = end > before ? end : before;
 		if (at >= end)
 			continue;
-		if (pieces->list[i].is_brk) {
+		if (regions->list[i].is_brk) {
 			heaps->uses_brk = true;
 			heaps->grown_start = heaps->grown_end = align_up(end, PAGE);
 		}
-		figures->span_bytes += end - at;
+		figures->region_bytes += end - at;
 		figures->resident_bytes += limpet_present_bytes(present, at, end);
 		while (at < end) {
 			const struct limpet_map *map = limpet_proc_maps_find(reading->maps, at);
 			uint64_t stop = map && map->end < end ? map->end : end;
-			int error = add_region(heaps, present, heaps->count, at, stop);
+			int error = add_range(heaps, present, heaps->count, at, stop);
 
 			if (error)
 				return error;
@@ -459,7 +459,7 @@ static int add_regions(struct heaps_reading *reading, const struct pieces *piece
 }
 
 /* The heap may have grown since the mappings were read. */
-static void look_at_maps(struct heaps_reading *reading)
+static void reread_maps(struct heaps_reading *reading)
 {
 	struct limpet_maps maps;
 
@@ -473,7 +473,7 @@ static void look_at_maps(struct heaps_reading *reading)
 
 /* The state is read again for each try: the process goes on meanwhile. */
 static int try_arena(struct heaps_reading *reading, struct limpet_glibc_arena *arena, int try,
-		     struct pieces *pieces, struct limpet_present *present)
+		     struct regions *regions, struct limpet_present *present)
 {
 	struct limpet_glibc_state state;
 	uint64_t head;
@@ -485,22 +485,22 @@ static int try_arena(struct heaps_reading *reading, struct limpet_glibc_arena *a
 	if (error)
 		return error;
 	arena->state = state;
-	pieces->count = arena->returns.count = 0;
+	regions->count = arena->returns.count = 0;
 	arena->returns.is_cut = false;
 	if (try && arena->is_main)
-		look_at_maps(reading);
+		reread_maps(reading);
 	/* Others may have called sbrk(3), too: that is tried last. */
 	in_parts = !state.contiguous || try >= TRIES / 2;
-	error = arena->is_main ? main_pieces(reading, &state, in_parts, pieces)
-			       : other_pieces(reading, &state, pieces);
+	error = arena->is_main ? main_regions(reading, &state, in_parts, regions)
+			       : other_regions(reading, &state, regions);
 	if (error)
 		return error;
-	for (size_t i = 0; i < pieces->count; i++)
-		pieces->list[i].top_head = head;
-	if (pieces->count)
-		qsort(pieces->list, pieces->count, sizeof(*pieces->list), by_start);
-	error = look_at_pages(reading, pieces, present);
-	return error ? error : walk_pieces(reading, present, pieces, &state, arena);
+	for (size_t i = 0; i < regions->count; i++)
+		regions->list[i].top_head = head;
+	if (regions->count)
+		qsort(regions->list, regions->count, sizeof(*regions->list), by_start);
+	error = read_present(reading, regions, present);
+	return error ? error : walk_regions(reading, present, regions, &state, arena);
 }
 
 static int add_arena(struct limpet_glibc_heaps *heaps, const struct limpet_glibc_arena *arena)
@@ -542,7 +542,7 @@ static void note_try(struct steadiness *steadiness, int try, int error,
 }
 
 static int try_until_known(struct heaps_reading *reading, struct limpet_glibc_arena *arena,
-			   struct pieces *pieces, struct limpet_present *present)
+			   struct regions *regions, struct limpet_present *present)
 {
 	const uint64_t most =
 		reading->wait_ns < LIMPET_GLIBC_WAIT_NS ? reading->wait_ns : LIMPET_GLIBC_WAIT_NS;
@@ -550,7 +550,7 @@ static int try_until_known(struct heaps_reading *reading, struct limpet_glibc_ar
 	struct limpet_glibc_wait wait = LIMPET_GLIBC_WAIT(most);
 	struct steadiness steadiness = {.same = 0};
 	bool waited = false;
-	int error = try_arena(reading, arena, 0, pieces, present);
+	int error = try_arena(reading, arena, 0, regions, present);
 
 	note_try(&steadiness, 0, error, &reading->stop);
 	for (int i = 1; i < (error == -ENODATA ? ABSENT_TRIES : TRIES) && is_worth_a_try(error);
@@ -558,7 +558,7 @@ static int try_until_known(struct heaps_reading *reading, struct limpet_glibc_ar
 		waited |= limpet_glibc_wait(&wait, reading->memory);
 		if (reading->used)
 			reading->used->count = listed;
-		error = try_arena(reading, arena, i, pieces, present);
+		error = try_arena(reading, arena, i, regions, present);
 		note_try(&steadiness, i, error, &reading->stop);
 	}
 	arena->is_steady = error && waited && steadiness.same > 1 && !steadiness.differs &&
@@ -575,8 +575,8 @@ static int read_arena(struct heaps_reading *reading, const struct limpet_glibc_s
 	struct limpet_glibc_arena arena = {.state = *state, .is_main = is_main};
 	struct limpet_glibc_heaps *heaps = reading->heaps;
 	struct limpet_present present = {0};
-	struct pieces pieces = {0};
-	int error = try_until_known(reading, &arena, &pieces, &present);
+	struct regions regions = {0};
+	int error = try_until_known(reading, &arena, &regions, &present);
 
 	arena.known = !error;
 	arena.unread = error == -ENODATA ? LIMPET_UNREAD_ABSENT
@@ -584,17 +584,17 @@ static int read_arena(struct heaps_reading *reading, const struct limpet_glibc_s
 		       : error == -ETIME ? LIMPET_UNREAD_LATE
 					 : LIMPET_UNREAD_CHANGED;
 	if (error) {
-		drop_guesses(&pieces);
+		drop_guesses(&regions);
 		limpet_glibc_returns_done(&arena.returns);
 	}
 	if (error != -ENOMEM && error != -ESRCH)
-		error = add_regions(reading, &pieces, &present, &arena);
+		error = add_ranges(reading, &regions, &present, &arena);
 	if (!error)
 		error = add_arena(heaps, &arena);
 	if (error)
 		limpet_glibc_returns_done(&arena.returns);
 	limpet_present_done(&present);
-	free(pieces.list);
+	free(regions.list);
 	return error;
 }
 
@@ -612,24 +612,25 @@ static int add_absent_main(struct heaps_reading *reading)
 {
 	struct limpet_glibc_arena arena = {.is_main = true, .unread = LIMPET_UNREAD_ABSENT};
 	struct limpet_present present = {0};
-	struct pieces pieces = {0};
+	struct regions regions = {0};
 	int error;
 
 	if (!reading->found.brk_end)
 		return 0;
-	error = add_piece(&pieces, &(struct limpet_glibc_span){.start = reading->found.brk_start,
-							       .end = reading->found.brk_end,
-							       .is_main = true,
-							       .is_brk = true});
+	error = add_region(&regions,
+			   &(struct limpet_glibc_region){.start = reading->found.brk_start,
+							 .end = reading->found.brk_end,
+							 .is_main = true,
+							 .is_brk = true});
 	if (!error)
-		error = look_at_pages(reading, &pieces, &present);
+		error = read_present(reading, &regions, &present);
 	if (!error)
-		error = add_regions(reading, &pieces, &present, &arena);
+		error = add_ranges(reading, &regions, &present, &arena);
 	if (!error)
 		error = add_arena(reading->heaps, &arena);
 	reading->heaps->is_cut = true;
 	limpet_present_done(&present);
-	free(pieces.list);
+	free(regions.list);
 	return error;
 }
 
@@ -642,7 +643,7 @@ static bool is_of(const struct limpet_glibc_orphan *orphan, const struct limpet_
 	       arena->state.address - orphan->start < PAGE;
 }
 
-static int take_orphan(struct heaps_reading *reading, const struct limpet_glibc_orphan *orphan)
+static int add_orphan(struct heaps_reading *reading, const struct limpet_glibc_orphan *orphan)
 {
 	struct limpet_glibc_heaps *heaps = reading->heaps;
 	struct limpet_present present = {0};
@@ -657,10 +658,10 @@ static int take_orphan(struct heaps_reading *reading, const struct limpet_glibc_
 		return error;
 	error = limpet_present_read(&present, reading->pages, orphan->start, orphan->end);
 	if (!error)
-		error = add_region(heaps, &present, at, orphan->start, orphan->end);
+		error = add_range(heaps, &present, at, orphan->start, orphan->end);
 	if (!error) {
-		heaps->list[at].pieces++;
-		heaps->list[at].figures.span_bytes += orphan->end - orphan->start;
+		heaps->list[at].regions++;
+		heaps->list[at].figures.region_bytes += orphan->end - orphan->start;
 		heaps->list[at].figures.resident_bytes +=
 			limpet_present_bytes(&present, orphan->start, orphan->end);
 	}
@@ -668,16 +669,16 @@ static int take_orphan(struct heaps_reading *reading, const struct limpet_glibc_
 	return error;
 }
 
-static bool is_taken(const struct limpet_glibc_heaps *heaps, uint64_t address)
+static bool is_covered(const struct limpet_glibc_heaps *heaps, uint64_t address)
 {
-	for (size_t i = 0; i < heaps->region_count; i++)
-		if (address >= heaps->regions[i].start && address < heaps->regions[i].end)
+	for (size_t i = 0; i < heaps->range_count; i++)
+		if (address >= heaps->ranges[i].start && address < heaps->ranges[i].end)
 			return true;
 	return false;
 }
 
 /* If something of an arena could not be read, its heaps are searched for. */
-static int take_orphans(struct heaps_reading *reading)
+static int add_orphans(struct heaps_reading *reading)
 {
 	struct limpet_glibc_orphan orphan = {0};
 	bool needed = reading->heaps->is_cut;
@@ -687,8 +688,8 @@ static int take_orphans(struct heaps_reading *reading)
 		needed |= !reading->heaps->list[i].known;
 	while (needed && !error &&
 	       limpet_glibc_orphan_next(reading->memory, reading->maps, orphan.start + 1, &orphan))
-		if (!is_taken(reading->heaps, orphan.start))
-			error = take_orphan(reading, &orphan);
+		if (!is_covered(reading->heaps, orphan.start))
+			error = add_orphan(reading, &orphan);
 	return error;
 }
 
@@ -729,12 +730,12 @@ static int read_all(struct heaps_reading *reading)
 		library != LIMPET_GLIBC_NO_LIBRARY && reading->found.brk_end > 0;
 	if (!reading->found.count && library == LIMPET_GLIBC_LIBRARY_ABSENT)
 		error = add_absent_main(reading);
-	return error ? error : take_orphans(reading);
+	return error ? error : add_orphans(reading);
 }
 
-static int region_by_start(const void *a, const void *b)
+static int range_by_start(const void *a, const void *b)
 {
-	const struct limpet_glibc_region *left = a, *right = b;
+	const struct limpet_glibc_range *left = a, *right = b;
 
 	return left->start < right->start ? -1 : left->start > right->start;
 }
@@ -759,8 +760,8 @@ int limpet_glibc_heaps_read(const struct limpet_target *target,
 		limpet_glibc_heaps_done(&heaps);
 		return error;
 	}
-	if (heaps.region_count)
-		qsort(heaps.regions, heaps.region_count, sizeof(*heaps.regions), region_by_start);
+	if (heaps.range_count)
+		qsort(heaps.ranges, heaps.range_count, sizeof(*heaps.ranges), range_by_start);
 	heaps.mmapped_known = reading.found.has_parameters && reading.found.count == 1;
 	heaps.mmapped_bytes = reading.found.parameters.mmapped_bytes;
 	*ret_heaps = heaps;

@@ -20,7 +20,7 @@ enum limpet_unread {
 struct limpet_glibc_arena {
 	struct limpet_glibc_state state; /* its address 0: not even that is known */
 	bool is_main;
-	/* What is free was found: `figures` is complete. Otherwise only its bytes of pieces and of
+	/* What is free was found: `figures` is complete. Otherwise only its bytes of regions and of
 	 * resident memory are known. */
 	bool known;
 	bool fast_whole; /* and every list of fastbins was followed to its end */
@@ -30,14 +30,14 @@ struct limpet_glibc_arena {
 	struct limpet_glibc_returns returns; /* what is neither is left */
 	enum limpet_unread unread;           /* why it is not known */
 	bool is_steady;         /* and nothing changed where the walk failed, again and again */
-	size_t pieces;          /* of memory: heaps */
+	size_t regions;         /* of memory: heaps */
 	uint64_t counted_bytes; /* of resident memory, as far as the kernel's figures of its
 				   mappings allow; set by limpet_mappings_account() */
 	struct limpet_glibc_figures figures;
 };
 
-/* A piece of memory that belongs to an arena. */
-struct limpet_glibc_region {
+/* A range of memory that belongs to an arena. */
+struct limpet_glibc_range {
 	uint64_t start, end;
 	uint64_t resident_bytes;
 	size_t arena;
@@ -47,8 +47,8 @@ struct limpet_glibc_region {
 struct limpet_glibc_heaps {
 	struct limpet_glibc_arena *list;
 	size_t count, capacity;
-	struct limpet_glibc_region *regions; /* sorted by address */
-	size_t region_count, region_capacity;
+	struct limpet_glibc_range *ranges; /* sorted by address */
+	size_t range_count, range_capacity;
 	bool is_cut;      /* there are arenas that are not in the list, or not as such */
 	bool has_library; /* the process has glibc's library, and memory from brk(2) */
 	bool uses_brk;    /* a main arena has memory from brk(2) */
@@ -73,13 +73,13 @@ int limpet_glibc_heaps_read(const struct limpet_target *target,
 			    struct limpet_glibc_heaps *ret_heaps) LIMPET_MUST_CHECK;
 /* Looks again up to where the main arena has grown, so that later figures of the mappings can be
  * told from memory that others got by brk(2). */
-void limpet_glibc_heaps_look_again(const struct limpet_memory_reader *memory,
-				   struct limpet_glibc_heaps *heaps);
-/* Bytes of [start, end) on pages that regions have. */
+void limpet_glibc_heaps_refresh(const struct limpet_memory_reader *memory,
+				struct limpet_glibc_heaps *heaps);
+/* Bytes of [start, end) on pages that ranges have. */
 uint64_t limpet_glibc_heaps_bytes(const struct limpet_glibc_heaps *heaps, uint64_t start,
 				  uint64_t end);
-/* The region that holds this address, or NULL. */
-const struct limpet_glibc_region *limpet_glibc_heaps_find(const struct limpet_glibc_heaps *heaps,
-							  uint64_t address);
+/* The range that holds this address, or NULL. */
+const struct limpet_glibc_range *limpet_glibc_heaps_find(const struct limpet_glibc_heaps *heaps,
+							 uint64_t address);
 
 #endif

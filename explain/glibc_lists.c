@@ -12,7 +12,7 @@
 #define CACHE_SIZES 64u
 #define CACHE_BYTES_WIDE 0x290u   /* counters of two bytes, since 2.30 */
 #define CACHE_BYTES_NARROW 0x250u /* of one byte, 2.26 to 2.29 */
-#define CACHE_BYTES_SLOTS 0x300u  /* since 2.42: see take_slots() */
+#define CACHE_BYTES_SLOTS 0x300u  /* since 2.42: see judge_slots() */
 #define CACHE_LARGE_LISTS 12u
 #define CACHE_SMALL_BYTES 1040u /* of the last list with chunks of one size */
 #define CACHE_LARGE_LIMIT_BYTES ((uint64_t)8 << 20)
@@ -164,7 +164,7 @@ static int read_entry(const struct cache *cache, unsigned i, uint64_t *ret_count
 	return 0;
 }
 
-static enum limpet_glibc_cache take_counts(struct cache *cache)
+static enum limpet_glibc_cache judge_counts(struct cache *cache)
 {
 	unsigned wrong = 0, right = 0;
 
@@ -215,7 +215,7 @@ static int count_chunks(struct cache *cache, uint64_t chunk, uint64_t bytes, uin
 
 /* What a list holds and what it takes yet are as many in all lists, but for those that take none.
  */
-static enum limpet_glibc_cache take_slots(struct cache *cache)
+static enum limpet_glibc_cache judge_slots(struct cache *cache)
 {
 	unsigned wrong = 0, right = 0;
 	uint64_t most = 0;
@@ -251,7 +251,7 @@ enum limpet_glibc_cache limpet_glibc_cache_read(struct limpet_glibc_reader *read
 {
 	struct cache cache = cache_in(reader, chunk, chunk_bytes);
 	enum limpet_glibc_cache what =
-		chunk_bytes == CACHE_BYTES_SLOTS ? take_slots(&cache) : take_counts(&cache);
+		chunk_bytes == CACHE_BYTES_SLOTS ? judge_slots(&cache) : judge_counts(&cache);
 
 	if (what == LIMPET_GLIBC_CACHE)
 		*ret_bytes = cache.sum;

@@ -22,14 +22,14 @@ void limpet_glibc_regions_done(struct limpet_glibc_regions *regions)
 	*regions = (struct limpet_glibc_regions){0};
 }
 
-static int add(struct limpet_glibc_regions *regions, const struct limpet_glibc_span *span,
+static int add(struct limpet_glibc_regions *regions, const struct limpet_glibc_region *region,
 	       const struct limpet_glibc_figures *figures)
 {
 	if (limpet_reserve(&regions->list, &regions->capacity, regions->count + 1,
 			   sizeof(*regions->list)) < 0 ||
 	    !regions->list)
 		return -ENOMEM;
-	regions->list[regions->count] = *span;
+	regions->list[regions->count] = *region;
 	regions->list[regions->count++].end = figures->end;
 	limpet_glibc_figures_add(&regions->figures, figures);
 	return 0;
@@ -69,22 +69,22 @@ static int next_start(struct limpet_glibc_reader *reader, const struct limpet_pr
 
 int limpet_glibc_regions_find(struct limpet_glibc_reader *reader,
 			      const struct limpet_present *present,
-			      const struct limpet_glibc_span *span,
+			      const struct limpet_glibc_region *region,
 			      const struct limpet_glibc_fast *fast,
 			      struct limpet_glibc_regions *regions)
 {
-	const uint64_t step = span->is_brk ? ALIGNMENT : PAGE;
-	struct limpet_glibc_span part = *span;
-	uint64_t tries = 0, searched = 0, from = span->start;
+	const uint64_t step = region->is_brk ? ALIGNMENT : PAGE;
+	struct limpet_glibc_region part = *region;
+	uint64_t tries = 0, searched = 0, from = region->start;
 
 	for (;;) {
 		struct limpet_glibc_figures figures;
-		int error = next_start(reader, present, from, span->end, step, &part.start);
+		int error = next_start(reader, present, from, region->end, step, &part.start);
 
-		if (error || part.start == span->end)
+		if (error || part.start == region->end)
 			return error;
 		searched += part.start - from;
-		part.top = span->top >= part.start ? span->top : 0;
+		part.top = region->top >= part.start ? region->top : 0;
 		if (limpet_glibc_walk(reader, present, &part, fast, &figures) == 0) {
 			error = add(regions, &part, &figures);
 			from = figures.end;

@@ -30,7 +30,7 @@ static const struct limpet_glibc_layout layouts[] = {
 /* Bins whose lists are followed for one step, at most. */
 #define CHECKED_BINS 32u
 #define TRIES 4
-/* Of what looks like an arena at first sight: in one piece of data there is one. */
+/* Of what looks like an arena at first sight: in one part of data there is one. */
 #define REFUSED_LIMIT 8u
 
 /* ------------------------------------------------------------------ one state */
@@ -61,8 +61,8 @@ static bool are_bins(const uint64_t *words, uint64_t address)
 }
 
 /* attached_threads, a small number, precedes system_mem since 2.23, and in some builds before. */
-static int take_system_bytes(const uint64_t *words, const struct limpet_glibc_layout *layout,
-			     uint64_t *ret_bytes)
+static int parse_system_bytes(const uint64_t *words, const struct limpet_glibc_layout *layout,
+			      uint64_t *ret_bytes)
 {
 	const size_t at = layout->next / 8 + 2;
 	const bool attached = words[at] < PAGE;
@@ -75,9 +75,9 @@ static int take_system_bytes(const uint64_t *words, const struct limpet_glibc_la
 	return attached;
 }
 
-static int take_state(const uint64_t *words, uint64_t address,
-		      const struct limpet_glibc_layout *layout,
-		      struct limpet_glibc_state *ret_state)
+static int parse_state(const uint64_t *words, uint64_t address,
+		       const struct limpet_glibc_layout *layout,
+		       struct limpet_glibc_state *ret_state)
 {
 	struct limpet_glibc_state state = {.address = address, .layout = layout};
 	uint64_t bins = address + layout->bins;
@@ -89,7 +89,7 @@ static int take_state(const uint64_t *words, uint64_t address,
 	state.top = words[layout->top / 8];
 	state.next = words[layout->next / 8];
 	state.contiguous = !(words[0] & FLAG_NOT_CONTIGUOUS);
-	attached = take_system_bytes(words, layout, &state.system_bytes);
+	attached = parse_system_bytes(words, layout, &state.system_bytes);
 	if (attached < 0 || !state.next || state.next % 8)
 		return -EBADMSG;
 	state.end = address + layout->bytes - (attached ? 0 : 8);
@@ -109,7 +109,7 @@ int limpet_glibc_state_read(const struct limpet_memory_reader *memory, uint64_t 
 	uint64_t words[STATE_WORDS] = {0};
 	int error = limpet_memory_reader_read(memory, address, words, layout->bytes);
 
-	return error < 0 ? error : take_state(words, address, layout, ret_state);
+	return error < 0 ? error : parse_state(words, address, layout, ret_state);
 }
 
 /* sysmalloc() moves the top before it writes its head, which may be the first write to a page. */
@@ -238,7 +238,7 @@ static bool is_main(const struct limpet_memory_reader *memory, uint64_t address,
 		struct limpet_glibc_state state;
 
 		if (limpet_memory_reader_read(memory, address, words, layout->bytes) < 0 ||
-		    take_state(words, address, layout, &state) < 0 ||
+		    parse_state(words, address, layout, &state) < 0 ||
 		    !lists_are_right(memory, words + layout->bins / 8, address + layout->bins) ||
 		    !has_top(memory, &state) || !is_list_of(memory, &state))
 			continue;

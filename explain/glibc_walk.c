@@ -12,7 +12,7 @@
 #define CHUNK_IS_MMAPPED ((uint64_t)2)
 #define CHUNK_NOT_MAIN ((uint64_t)4)
 #define CHUNK_LEAST_BYTES ((uint64_t)32)
-#define MARK_BYTES ((uint64_t)16) /* chunks of this size close a piece */
+#define MARK_BYTES ((uint64_t)16) /* chunks of this size close a region */
 /* sizeof(struct malloc_chunk): malloc_trim keeps that much at the head of a free chunk. */
 #define KEPT_HEAD_BYTES ((uint64_t)48)
 #define KEPT_TOP_BYTES ((uint64_t)33) /* MINSIZE and one more byte */
@@ -20,7 +20,7 @@
 struct walk {
 	struct limpet_glibc_reader *reader;
 	const struct limpet_present *present;
-	const struct limpet_glibc_span *span;
+	const struct limpet_glibc_region *region;
 	const struct limpet_glibc_fast *fast;
 	size_t fast_at;
 	struct limpet_glibc_figures figures;
@@ -48,7 +48,7 @@ void limpet_glibc_returns_done(struct limpet_glibc_returns *returns)
 void limpet_glibc_figures_add(struct limpet_glibc_figures *sum,
 			      const struct limpet_glibc_figures *figures)
 {
-	sum->span_bytes += figures->span_bytes;
+	sum->region_bytes += figures->region_bytes;
 	sum->resident_bytes += figures->resident_bytes;
 	sum->free_bytes += figures->free_bytes;
 	sum->free_resident_bytes += figures->free_resident_bytes;
@@ -70,7 +70,7 @@ static uint64_t resident(const struct walk *walk, uint64_t start, uint64_t end)
 
 static void list_return(struct walk *walk, const struct limpet_glibc_return *returned)
 {
-	struct limpet_glibc_returns *returns = walk->span->returns;
+	struct limpet_glibc_returns *returns = walk->region->returns;
 
 	if (!returns || !returned->resident_bytes)
 		return;
@@ -113,7 +113,7 @@ static bool is_fast(struct walk *walk, uint64_t chunk)
 
 static void list_chunk(struct walk *walk)
 {
-	struct limpet_glibc_chunks *used = walk->span->used;
+	struct limpet_glibc_chunks *used = walk->region->used;
 
 	if (!used)
 		return;
@@ -132,14 +132,14 @@ static void list_chunk(struct walk *walk)
 
 /* A thread takes its cache before anything else, so the first one of a heap is there. Another block
  * that holds only zeros is hardly one. */
-static void take_cache(struct walk *walk)
+static void note_cache(struct walk *walk)
 {
 	uint64_t bytes;
 
 	if (!limpet_glibc_may_be_cache(walk->bytes) ||
 	    limpet_glibc_cache_read(walk->reader, walk->chunk, walk->bytes, &bytes) !=
 		    LIMPET_GLIBC_CACHE ||
-	    (!bytes && walk->chunk != walk->span->start))
+	    (!bytes && walk->chunk != walk->region->start))
 		return;
 	walk->figures.cache_bytes += bytes;
 	walk->figures.caches++;
@@ -158,7 +158,7 @@ static void settle(struct walk *walk, bool in_bin)
 	fast = !in_bin && is_fast(walk, walk->chunk);
 	if (!in_bin && !fast) {
 		close_run(walk, walk->chunk);
-		take_cache(walk);
+		note_cache(walk);
 		list_chunk(walk);
 		return;
 	}
@@ -172,22 +172,22 @@ static void settle(struct walk *walk, bool in_bin)
 }
 
 /* systrim(): the top shrinks by whole pages, or whole huge ones. */
-static int take_top(struct walk *walk, uint64_t bytes)
+static int note_top(struct walk *walk, uint64_t bytes)
 {
 	struct limpet_glibc_figures *figures = &walk->figures;
-	uint64_t top = walk->span->top, end = top + bytes;
+	uint64_t top = walk->region->top, end = top + bytes;
 	uint64_t start = walk->run ? walk->run : top;
 
-	if (bytes < ALIGNMENT || bytes > walk->span->end - top)
+	if (bytes < ALIGNMENT || bytes > walk->region->end - top)
 		return -EBADMSG;
 	/* Others may have called sbrk(2) since: what is behind the top is not the arena's. */
-	figures->end = walk->span->in_parts || walk->span->is_brk ? end : walk->span->end;
+	figures->end = walk->region->in_parts || walk->region->is_brk ? end : walk->region->end;
 	figures->top_bytes = bytes;
 	figures->top_resident_bytes = resident(walk, top, end);
 	figures->free_bytes += bytes;
 	figures->free_resident_bytes += figures->top_resident_bytes;
-	if (walk->span->shrinks && end == walk->span->end && end - start > KEPT_TOP_BYTES) {
-		const uint64_t whole = walk->span->top_step ? walk->span->top_step : PAGE;
+	if (walk->region->shrinks && end == walk->region->end && end - start > KEPT_TOP_BYTES) {
+		const uint64_t whole = walk->region->top_step ? walk->region->top_step : PAGE;
 		uint64_t extra = (end - start - KEPT_TOP_BYTES) & ~(whole - 1);
 
 		figures->brk_returned_bytes = resident(walk, end - extra, end);
@@ -196,16 +196,17 @@ static int take_top(struct walk *walk, uint64_t bytes)
 	return 0;
 }
 
-/* A main arena closes a piece with two marks, other ones with one or two at the end of the heap. */
-static int take_end(struct walk *walk, uint64_t chunk, uint64_t bytes)
+/* A main arena closes a region with two marks, other ones with one or two at the end of the heap.
+ */
+static int note_end(struct walk *walk, uint64_t chunk, uint64_t bytes)
 {
 	uint64_t second;
 
 	close_run(walk, chunk);
-	walk->figures.end = walk->span->end;
-	if (!walk->span->in_parts)
-		return walk->span->end - chunk <= 4 * MARK_BYTES ? 0 : -EBADMSG;
-	if (bytes != MARK_BYTES || walk->span->end - chunk < 2 * MARK_BYTES ||
+	walk->figures.end = walk->region->end;
+	if (!walk->region->in_parts)
+		return walk->region->end - chunk <= 4 * MARK_BYTES ? 0 : -EBADMSG;
+	if (bytes != MARK_BYTES || walk->region->end - chunk < 2 * MARK_BYTES ||
 	    limpet_glibc_reader_next(walk->reader, chunk + MARK_BYTES + 8, &second) < 0 ||
 	    second != (MARK_BYTES | CHUNK_PREVIOUS_IN_USE))
 		return -EBADMSG;
@@ -217,23 +218,23 @@ static bool is_plausible(const struct walk *walk, uint64_t chunk, uint64_t head)
 {
 	uint64_t bytes = head & ~CHUNK_BITS;
 
-	if (bytes % ALIGNMENT || bytes > walk->span->end - chunk || head & CHUNK_IS_MMAPPED ||
-	    (walk->span->is_main && head & CHUNK_NOT_MAIN))
+	if (bytes % ALIGNMENT || bytes > walk->region->end - chunk || head & CHUNK_IS_MMAPPED ||
+	    (walk->region->is_main && head & CHUNK_NOT_MAIN))
 		return false;
-	return bytes >= CHUNK_LEAST_BYTES || chunk == walk->span->top || !walk->span->top ||
-	       walk->span->in_parts;
+	return bytes >= CHUNK_LEAST_BYTES || chunk == walk->region->top || !walk->region->top ||
+	       walk->region->in_parts;
 }
 
 /* A top whose head was not written yet ends where the memory does. */
 static int head_at(const struct walk *walk, uint64_t chunk, uint64_t *ret_head)
 {
-	const struct limpet_glibc_span *span = walk->span;
+	const struct limpet_glibc_region *region = walk->region;
 
-	if (chunk != span->top)
+	if (chunk != region->top)
 		return limpet_glibc_reader_next(walk->reader, chunk + 8, ret_head);
-	if (!span->top_head && span->in_parts)
+	if (!region->top_head && region->in_parts)
 		return -EBADMSG;
-	*ret_head = span->top_head ?: (span->end - chunk) | CHUNK_PREVIOUS_IN_USE;
+	*ret_head = region->top_head ?: (region->end - chunk) | CHUNK_PREVIOUS_IN_USE;
 	return 0;
 }
 
@@ -250,12 +251,12 @@ static int step(struct walk *walk, uint64_t *chunk)
 		return -EBADMSG;
 	settle(walk, !(head & CHUNK_PREVIOUS_IN_USE));
 	walk->bytes = 0;
-	if (*chunk == walk->span->top) {
-		error = take_top(walk, bytes);
+	if (*chunk == walk->region->top) {
+		error = note_top(walk, bytes);
 		return error ? error : 1;
 	}
 	if (bytes < CHUNK_LEAST_BYTES) {
-		error = take_end(walk, *chunk, bytes);
+		error = note_end(walk, *chunk, bytes);
 		return error ? error : 1;
 	}
 	walk->chunk = *chunk;
@@ -265,34 +266,35 @@ static int step(struct walk *walk, uint64_t *chunk)
 }
 
 int limpet_glibc_walk(struct limpet_glibc_reader *reader, const struct limpet_present *present,
-		      const struct limpet_glibc_span *span, const struct limpet_glibc_fast *fast,
+		      const struct limpet_glibc_region *region,
+		      const struct limpet_glibc_fast *fast,
 		      struct limpet_glibc_figures *ret_figures)
 {
-	struct walk walk = {.reader = reader, .present = present, .span = span, .fast = fast};
-	uint64_t chunk = span->start, last = span->top ? span->top : span->end - MARK_BYTES;
-	const size_t listed = span->used ? span->used->count : 0;
-	const size_t returns = span->returns ? span->returns->count : 0;
+	struct walk walk = {.reader = reader, .present = present, .region = region, .fast = fast};
+	uint64_t chunk = region->start, last = region->top ? region->top : region->end - MARK_BYTES;
+	const size_t listed = region->used ? region->used->count : 0;
+	const size_t returns = region->returns ? region->returns->count : 0;
 	int done = 0;
 
-	if (span->start % ALIGNMENT || span->end <= span->start ||
-	    span->end - span->start < MARK_BYTES || last < span->start || last > span->end)
+	if (region->start % ALIGNMENT || region->end <= region->start ||
+	    region->end - region->start < MARK_BYTES || last < region->start || last > region->end)
 		return -EBADMSG;
 	while (!done)
 		done = chunk > last ? -EBADMSG : step(&walk, &chunk);
 	if (walk.error)
 		done = walk.error;
 	if (done < 0) {
-		if (span->used)
-			span->used->count = listed;
-		if (span->returns)
-			span->returns->count = returns;
-		if (span->stop)
-			*span->stop = (struct limpet_glibc_stop){
+		if (region->used)
+			region->used->count = listed;
+		if (region->returns)
+			region->returns->count = returns;
+		if (region->stop)
+			*region->stop = (struct limpet_glibc_stop){
 				.chunk = chunk, .head = walk.head, .error = done};
 		return done;
 	}
-	walk.figures.span_bytes = walk.figures.end - span->start;
-	walk.figures.resident_bytes = resident(&walk, span->start, walk.figures.end);
+	walk.figures.region_bytes = walk.figures.end - region->start;
+	walk.figures.resident_bytes = resident(&walk, region->start, walk.figures.end);
 	*ret_figures = walk.figures;
 	return 0;
 }

@@ -1,4 +1,4 @@
-/* Walks over the chunks of one piece of a glibc heap: what is in use, what is free, and what
+/* Walks over the chunks of one region of a glibc heap: what is in use, what is free, and what
  * malloc_trim(3) would return of it.
  *
  * malloc/malloc.c: a chunk is its head, 16 bytes, and its block; the head's second word is the size
@@ -10,7 +10,7 @@
 #include "explain/glibc_lists.h"
 
 /* Chunks in use, by their heads too: the caches of threads, and what these hold, are among them. In
- * the order of the walk, ascending within a piece. Begins as all zeros. */
+ * the order of the walk, ascending within a region. Begins as all zeros. */
 struct limpet_glibc_chunk {
 	uint64_t start, bytes;
 };
@@ -45,12 +45,12 @@ struct limpet_glibc_stop {
 	int error;
 };
 
-struct limpet_glibc_span {
+struct limpet_glibc_region {
 	uint64_t start, end; /* the first chunk; the end of the memory */
-	uint64_t top;        /* the arena's top chunk, which ends this piece. 0: it lies in another
-				piece, and this one ends with a mark */
+	uint64_t top;        /* the arena's top chunk, which ends this region. 0: it lies in another
+				region, and this one ends with a mark */
 	uint64_t top_head;   /* of the same moment: see limpet_glibc_state_read_top() */
-	bool in_parts; /* of a main arena with several pieces: this one may end anywhere between */
+	bool in_parts; /* of a main arena with several regions: this one may end anywhere between */
 	bool is_main;  /* of a main arena */
 	uint64_t top_step; /* 0: a page; see struct limpet_glibc_parameters */
 	bool is_brk;       /* got by brk(2) */
@@ -66,7 +66,7 @@ struct limpet_glibc_span {
  * counts its own bytes. */
 struct limpet_glibc_figures {
 	uint64_t end; /* where the walk ended: not summed */
-	uint64_t span_bytes, resident_bytes;
+	uint64_t region_bytes, resident_bytes;
 	uint64_t free_bytes, free_resident_bytes; /* both with the top */
 	uint64_t top_bytes, top_resident_bytes;
 	uint64_t fast_bytes;
@@ -83,7 +83,8 @@ void limpet_glibc_figures_add(struct limpet_glibc_figures *sum,
  * is no heap; -ENODATA: a page with a head is not present; -errno of a read. Every walk ends after
  * at most one step for each 16 bytes. */
 int limpet_glibc_walk(struct limpet_glibc_reader *reader, const struct limpet_present *present,
-		      const struct limpet_glibc_span *span, const struct limpet_glibc_fast *fast,
+		      const struct limpet_glibc_region *region,
+		      const struct limpet_glibc_fast *fast,
 		      struct limpet_glibc_figures *ret_figures) LIMPET_MUST_CHECK;
 
 #endif

@@ -171,7 +171,7 @@ static int compare_spans(const void *a, const void *b)
 
 /* Some of them are no spans, or have been given back: most of those of an arena have to be right.
  */
-static size_t take_spans(const struct reading *reading, uint64_t page, struct span *spans,
+static size_t read_spans(const struct reading *reading, uint64_t page, struct span *spans,
 			 size_t count)
 {
 	uint64_t words[PAGE / 8];
@@ -225,7 +225,7 @@ static int find_spans(struct reading *reading)
 		return -ENOMEM;
 	for (size_t i = 0; i < reading->chunk_count && i < CHUNKS_SEARCHED; i++)
 		for (uint64_t at = 0; at < CHUNK_BYTES && count < SPANS_LIMIT; at += PAGE)
-			count = take_spans(reading, reading->chunks[i] + at, spans, count);
+			count = read_spans(reading, reading->chunks[i] + at, spans, count);
 	choose_samples(reading, spans, count);
 	return 0;
 }
@@ -352,7 +352,7 @@ static bool has_span(const struct reading *reading, uint64_t pointers, uint64_t 
 	return false;
 }
 
-static int take_arena(struct reading *reading, uint64_t number, uint64_t arena)
+static int add_arena(struct reading *reading, uint64_t number, uint64_t arena)
 {
 	const uint64_t heap = (number - NUMBER_OF_0) << ARENA_SHIFT;
 	const uint64_t bytes = reading->spans_offset + SPANS_BYTES;
@@ -366,7 +366,7 @@ static int take_arena(struct reading *reading, uint64_t number, uint64_t arena)
 	return error ? error : add_range(reading->go, arena, bytes + ARENA_REST_BYTES, true);
 }
 
-static int take_words(struct reading *reading, uint64_t at)
+static int read_words(struct reading *reading, uint64_t at)
 {
 	const uint64_t end = (at & ~(PAGE - 1)) + PAGE;
 	uint64_t words[PAGE / 8];
@@ -378,7 +378,7 @@ static int take_words(struct reading *reading, uint64_t at)
 		const uint64_t number = (at - reading->table) / 8 + i;
 
 		if (words[i] && number < TABLE_WORDS)
-			error = take_arena(reading, number, words[i]);
+			error = add_arena(reading, number, words[i]);
 	}
 	return error;
 }
@@ -393,7 +393,7 @@ static int read_table(struct reading *reading)
 	for (size_t i = 0; i < present.count && !error; i++)
 		for (uint64_t at = present.list[i].start; at < present.list[i].end && !error;
 		     at += PAGE)
-			error = take_words(reading, at < reading->table ? reading->table : at);
+			error = read_words(reading, at < reading->table ? reading->table : at);
 	limpet_present_done(&present);
 	return error == -ENOMEM ? error : 0;
 }
@@ -456,7 +456,7 @@ struct pointers {
 	int error;
 };
 
-static void look(void *context, const uint64_t *data, size_t bytes, uint64_t address)
+static void scan(void *context, const uint64_t *data, size_t bytes, uint64_t address)
 {
 	struct pointers *pointers = context;
 
@@ -499,7 +499,7 @@ int limpet_go_read(const struct limpet_memory_reader *memory, struct limpet_modu
 			modules->list[i].executable && has_go(modules->target, &modules->list[i]);
 	if (!go->is_there)
 		return 0;
-	error = limpet_data_read(memory, &modules->maps, pages, look, &pointers);
+	error = limpet_data_read(memory, &modules->maps, pages, scan, &pointers);
 	if (!error)
 		error = pointers.error;
 	if (!error)

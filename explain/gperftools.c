@@ -38,7 +38,7 @@ enum { SPAN_START, SPAN_LENGTH, SPAN_BITS = 5, SPAN_WORDS };
  * spans. */
 #define SPANS_NEEDED 3u
 #define SPANS_AT_ONCE 64u
-#define LOOKS_LIMIT 1024u
+#define CHECKS_LIMIT 1024u
 #define BACKWARDS 16u /* 64 MiB */
 #define SEARCH_READS ((uint64_t)512 << 10)
 #define NEIGHBOURS 4u
@@ -128,7 +128,7 @@ static bool leads_back(const struct limpet_memory_reader *memory, uint64_t leaf,
 struct candidate {
 	const struct limpet_memory_reader *memory;
 	uint64_t leaf;
-	unsigned looks, spans, others;
+	unsigned checks, spans, others;
 };
 
 /* Up to the first span entries may be of former ones; behind it one follows the other, unless it
@@ -145,7 +145,7 @@ static void judge_entries(struct candidate *candidate, const uint64_t *entries, 
 		if (!entry || (page > first && entry == entries[page - first - 1]))
 			continue;
 		tries++;
-		candidate->looks++;
+		candidate->checks++;
 		if (read_span(candidate->memory, entry, page, &span) == 0 &&
 		    leads_back(candidate->memory, candidate->leaf, entry, &span)) {
 			candidate->spans++;
@@ -165,7 +165,7 @@ static void judge_around(struct candidate *candidate, uint64_t address)
 	const unsigned before = candidate->spans;
 	uint64_t at = address >> UNIT_SHIFT & LEAF_MASK & ~(PAGE_WORDS - 1), entries[PAGE_WORDS];
 
-	for (unsigned tries = 0; tries < BACKWARDS && candidate->looks < LOOKS_LIMIT; tries++) {
+	for (unsigned tries = 0; tries < BACKWARDS && candidate->checks < CHECKS_LIMIT; tries++) {
 		if (limpet_memory_reader_read(candidate->memory, candidate->leaf + 8 * at, entries,
 					      sizeof(entries)) == 0)
 			judge_entries(candidate, entries, base + at);
@@ -196,7 +196,7 @@ static unsigned count_explained(const struct limpet_page_map_search *search, uin
 }
 
 /* Neither leaf begins in the other one. A table of pointers to blocks fails here. */
-static bool are_apart(uint64_t leaf, uint64_t other)
+static bool are_disjoint(uint64_t leaf, uint64_t other)
 {
 	return (leaf > other ? leaf - other : other - leaf) >= 8 * LEAF_WORDS;
 }
@@ -212,7 +212,7 @@ static bool may_be_of_root(const struct limpet_page_map_search *search, const ui
 		return false;
 	for (size_t i = at > before ? at - before : 0; i < words && i <= at + NEIGHBOURS; i++)
 		if (i != at && data[i] &&
-		    (!are_apart(data[at], data[i]) || !may_be_leaf(search->maps, data[i])))
+		    (!are_disjoint(data[at], data[i]) || !may_be_leaf(search->maps, data[i])))
 			return false;
 	return true;
 }
@@ -227,23 +227,23 @@ static const struct limpet_page_map_kind kind = {
 };
 
 /* Of the program break, from which this tcmalloc takes memory first, or of no known owner. */
-static int take_samples(const struct limpet_maps *maps, const struct limpet_pieces *pieces,
-			bool of_break, struct limpet_samples *ret_samples)
+static int choose_samples(const struct limpet_maps *maps, const struct limpet_memory_ranges *ranges,
+			  bool of_break, struct limpet_samples *ret_samples)
 {
-	struct limpet_pieces chosen = {0};
+	struct limpet_memory_ranges chosen = {0};
 
-	for (size_t i = 0; i < pieces->count; i++) {
-		struct limpet_piece piece = pieces->list[i];
-		const struct limpet_map *map = limpet_proc_maps_find(maps, piece.start);
+	for (size_t i = 0; i < ranges->count; i++) {
+		struct limpet_memory_range range = ranges->list[i];
+		const struct limpet_map *map = limpet_proc_maps_find(maps, range.start);
 
 		if ((map && !strcmp(map->path, "[heap]")) != of_break)
 			continue;
 		if (of_break)
-			piece.account = LIMPET_MEMORY_UNKNOWN;
-		limpet_pieces_add(&chosen, &piece);
+			range.account = LIMPET_MEMORY_UNKNOWN;
+		limpet_memory_ranges_add(&chosen, &range);
 	}
-	limpet_samples_take(&chosen, ret_samples);
-	limpet_pieces_done(&chosen);
+	limpet_samples_choose(&chosen, ret_samples);
+	limpet_memory_ranges_done(&chosen);
 	return chosen.error;
 }
 
@@ -343,7 +343,7 @@ static bool has_merged(struct map_walk *walk, uint64_t page)
 }
 
 /* An entry where a span should begin, but none does. */
-static int take_changing(struct map_walk *walk, uint64_t page)
+static int read_changing(struct map_walk *walk, uint64_t page)
 {
 	struct limpet_gperftools_span span;
 
@@ -366,7 +366,7 @@ static bool is_none(const struct map_walk *walk)
 }
 
 /* Entries of a leaf's pages. All of it that belongs to a large span is passed over. */
-static int64_t take_leaf(void *context, const uint64_t *entries, size_t count, size_t first)
+static int64_t visit_leaf(void *context, const uint64_t *entries, size_t count, size_t first)
 {
 	struct map_walk *walk = context;
 	const uint64_t end = walk->base + first + count;
@@ -383,7 +383,7 @@ static int64_t take_leaf(void *context, const uint64_t *entries, size_t count, s
 		if (result == -ETIME)
 			walk->gperftools->is_cut = walk->gperftools->missed = true;
 		else if (result)
-			error = take_changing(walk, page);
+			error = read_changing(walk, page);
 		else
 			error = add_span(walk, &span);
 	}
@@ -392,7 +392,7 @@ static int64_t take_leaf(void *context, const uint64_t *entries, size_t count, s
 	return walk->next > end ? (int64_t)(walk->next - end) : 0;
 }
 
-static int64_t take_root(void *context, const uint64_t *leaves, size_t count, size_t first)
+static int64_t visit_root(void *context, const uint64_t *leaves, size_t count, size_t first)
 {
 	struct map_walk *walk = context;
 	int error = 0;
@@ -407,7 +407,7 @@ static int64_t take_root(void *context, const uint64_t *leaves, size_t count, si
 		walk->gperftools->is_cut |= limpet_memory_reader_is_spent(walk->reader.memory);
 		walk->base = (uint64_t)(first + i) << LEAF_BITS;
 		/* Two words that lead to one leaf do not matter: it has no span of the second. */
-		error = limpet_page_map_read(&walk->reader, leaf, LEAF_WORDS, take_leaf, walk);
+		error = limpet_page_map_read(&walk->reader, leaf, LEAF_WORDS, visit_leaf, walk);
 		if (!error && walk->right > right)
 			error = limpet_heap_ranges_add(&walk->gperftools->tables, leaf,
 						       leaf + 8 * LEAF_WORDS, true);
@@ -443,7 +443,7 @@ int limpet_gperftools_read_map(const struct limpet_memory_reader *memory,
 	struct map_walk walk = {.reader = {memory, pages, &gperftools->is_cut, &gperftools->missed},
 				.gperftools = gperftools,
 				.root = root};
-	int error = limpet_page_map_read(&walk.reader, root, ROOT_WORDS, take_root, &walk);
+	int error = limpet_page_map_read(&walk.reader, root, ROOT_WORDS, visit_root, &walk);
 
 	limpet_heap_ranges_sort(&gperftools->tables);
 	/* It was something else that explained a few samples. */
@@ -526,7 +526,7 @@ static bool read_pages(const struct class_search *search, uint64_t address, unsi
 	return classes->count == room || !pages[classes->count];
 }
 
-static void take_classes(struct class_search *search,
+static void note_classes(struct class_search *search,
 			 const struct limpet_gperftools_classes *classes)
 {
 	if (!fits_all(search->gperftools, classes))
@@ -536,7 +536,7 @@ static void take_classes(struct class_search *search,
 	search->found = *classes;
 }
 
-static void look_for_classes(void *context, const uint64_t *data, size_t bytes, uint64_t address)
+static void scan_classes(void *context, const uint64_t *data, size_t bytes, uint64_t address)
 {
 	struct class_search *search = context;
 	const uint32_t *words = (const uint32_t *)data;
@@ -550,7 +550,7 @@ static void look_for_classes(void *context, const uint64_t *data, size_t bytes, 
 		memcpy(classes.bytes, words + i, classes.count * sizeof(*words));
 		for (size_t k = 0; k < LIMPET_COUNT_OF(rooms); k++)
 			if (read_pages(search, address + 4 * i, rooms[k], &classes)) {
-				take_classes(search, &classes);
+				note_classes(search, &classes);
 				break;
 			}
 	}
@@ -560,7 +560,7 @@ static int find_classes(const struct limpet_memory_reader *memory, const struct 
 			struct limpet_pages *pages, struct limpet_gperftools *gperftools)
 {
 	struct class_search search = {.memory = memory, .gperftools = gperftools};
-	int error = limpet_data_read(memory, maps, pages, look_for_classes, &search);
+	int error = limpet_data_read(memory, maps, pages, scan_classes, &search);
 
 	if (!error && !search.is_ambiguous)
 		gperftools->classes = search.found;
@@ -570,13 +570,13 @@ static int find_classes(const struct limpet_memory_reader *memory, const struct 
 /* ------------------------------------------------------------------ all */
 
 static int find_root(const struct limpet_memory_reader *memory, const struct limpet_maps *maps,
-		     struct limpet_pages *pages, const struct limpet_pieces *pieces, bool of_break,
-		     struct limpet_gperftools *gperftools)
+		     struct limpet_pages *pages, const struct limpet_memory_ranges *ranges,
+		     bool of_break, struct limpet_gperftools *gperftools)
 {
 	struct limpet_samples samples;
 	const struct limpet_page_map_search search = {&kind, memory, maps, &samples, NULL};
 	bool was_cut = false;
-	int error = take_samples(maps, pieces, of_break, &samples);
+	int error = choose_samples(maps, ranges, of_break, &samples);
 
 	if (!error)
 		error = limpet_page_map_find(&search, pages, &gperftools->root, &was_cut);
@@ -586,12 +586,13 @@ static int find_root(const struct limpet_memory_reader *memory, const struct lim
 
 int limpet_gperftools_read(const struct limpet_memory_reader *memory,
 			   const struct limpet_maps *maps, struct limpet_pages *pages,
-			   const struct limpet_pieces *pieces, struct limpet_gperftools *gperftools)
+			   const struct limpet_memory_ranges *ranges,
+			   struct limpet_gperftools *gperftools)
 {
-	int error = find_root(memory, maps, pages, pieces, true, gperftools);
+	int error = find_root(memory, maps, pages, ranges, true, gperftools);
 
 	if (!error && !gperftools->root)
-		error = find_root(memory, maps, pages, pieces, false, gperftools);
+		error = find_root(memory, maps, pages, ranges, false, gperftools);
 	if (error || !gperftools->root)
 		return error;
 	gperftools->is_cut = false;

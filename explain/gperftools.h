@@ -8,7 +8,7 @@
 
 #include "explain/class_tally.h"
 #include "explain/heap_ranges.h"
-#include "explain/pieces.h"
+#include "explain/memory_ranges.h"
 #include "injector/proc/memory_reader.h"
 #include "injector/proc/pages.h"
 #include "injector/proc/proc.h"
@@ -47,11 +47,11 @@ struct limpet_gperftools {
 };
 void limpet_gperftools_done(struct limpet_gperftools *gperftools);
 
-/* Looks for the map among the data of the process's modules, by pieces of no known owner and those
+/* Looks for the map among the data of the process's modules, by ranges of no known owner and those
  * of the program break. Leaves the list empty if there is none. 0 or -ENOMEM. */
 int limpet_gperftools_read(const struct limpet_memory_reader *memory,
 			   const struct limpet_maps *maps, struct limpet_pages *pages,
-			   const struct limpet_pieces *pieces,
+			   const struct limpet_memory_ranges *ranges,
 			   struct limpet_gperftools *gperftools) LIMPET_MUST_CHECK;
 /* The spans of the map with this root. 0 or -ENOMEM. */
 int limpet_gperftools_read_map(const struct limpet_memory_reader *memory,

@@ -57,7 +57,7 @@ static bool read_text(const struct library *library, uint64_t address, char *ret
 	       limpet_memory_reader_read_text(library->memory, address, ret, room) == 0;
 }
 
-static void take_entry(const struct library *library, const struct entry *entry,
+static void read_entry(const struct library *library, const struct entry *entry,
 		       uint64_t values[FIELDS], unsigned *found)
 {
 	char type[NAME_ROOM], field[NAME_ROOM];
@@ -85,7 +85,7 @@ static bool read_fields(const struct library *library, uint64_t table, uint64_t 
 					      sizeof(entry)) < 0 ||
 		    !entry.type_name)
 			break;
-		take_entry(library, &entry, values, &found);
+		read_entry(library, &entry, values, &found);
 	}
 	return found == (1u << FIELDS) - 1;
 }

@@ -253,8 +253,8 @@ struct firsts {
 	size_t count;
 };
 
-static void take_firsts(const struct limpet_maps *maps, const struct limpet_samples *samples,
-			struct firsts *ret)
+static void choose_firsts(const struct limpet_maps *maps, const struct limpet_samples *samples,
+			  struct firsts *ret)
 {
 	const uint64_t *list = samples->list;
 
@@ -388,7 +388,7 @@ static int read_settled(const struct limpet_memory_reader *memory, struct place 
 }
 
 /* The extent that the entry at this place leads to. */
-static int take_entry(struct tree *tree, struct place *place)
+static int visit_entry(struct tree *tree, struct place *place)
 {
 	struct limpet_jemalloc *jemalloc = tree->jemalloc;
 	struct limpet_jemalloc_extent extent;
@@ -411,7 +411,7 @@ static int take_entry(struct tree *tree, struct place *place)
 }
 
 /* Entries of a leaf's pages. An extent's first page has one, and its last, and all of a slab's. */
-static int64_t take_leaf(void *context, const uint64_t *entries, size_t count, size_t first)
+static int64_t visit_leaf(void *context, const uint64_t *entries, size_t count, size_t first)
 {
 	struct tree *tree = context;
 	uint64_t before = 0;
@@ -426,12 +426,12 @@ static int64_t take_leaf(void *context, const uint64_t *entries, size_t count, s
 		if (is_empty(entries[i]) || address == before)
 			continue;
 		before = address;
-		error = take_entry(tree, &place);
+		error = visit_entry(tree, &place);
 	}
 	return error || !is_none(tree) ? error : LIMPET_PAGE_MAP_END;
 }
 
-static int64_t take_root(void *context, const uint64_t *leaves, size_t count, size_t first)
+static int64_t visit_root(void *context, const uint64_t *leaves, size_t count, size_t first)
 {
 	struct tree *tree = context;
 	int error = 0;
@@ -442,7 +442,7 @@ static int64_t take_root(void *context, const uint64_t *leaves, size_t count, si
 			continue;
 		tree->leaf = leaves[i];
 		tree->base = (uint64_t)(first + i) << LEAF_SHIFT;
-		error = limpet_page_map_read(&tree->reader, leaves[i], LEVEL_WORDS, take_leaf,
+		error = limpet_page_map_read(&tree->reader, leaves[i], LEVEL_WORDS, visit_leaf,
 					     tree);
 	}
 	return error || !is_none(tree) ? error : LIMPET_PAGE_MAP_END;
@@ -455,8 +455,9 @@ int limpet_jemalloc_read_tree(const struct limpet_memory_reader *memory, struct 
 	struct tree tree = {.reader = {memory, pages, &jemalloc->is_cut, &jemalloc->missed},
 			    .jemalloc = jemalloc,
 			    .leaves = leaves};
-	int error = leaves ? limpet_page_map_read(&tree.reader, root, LEVEL_WORDS, take_root, &tree)
-			   : -ENOMEM;
+	int error =
+		leaves ? limpet_page_map_read(&tree.reader, root, LEVEL_WORDS, visit_root, &tree)
+		       : -ENOMEM;
 
 	/* It was something else that explained a few samples. */
 	if (!error && was_none(&tree)) {
@@ -469,7 +470,7 @@ int limpet_jemalloc_read_tree(const struct limpet_memory_reader *memory, struct 
 }
 
 int limpet_jemalloc_read(const struct limpet_memory_reader *memory, const struct limpet_maps *maps,
-			 struct limpet_pages *pages, const struct limpet_pieces *pieces,
+			 struct limpet_pages *pages, const struct limpet_memory_ranges *ranges,
 			 struct limpet_jemalloc *jemalloc)
 {
 	struct firsts firsts;
@@ -477,8 +478,8 @@ int limpet_jemalloc_read(const struct limpet_memory_reader *memory, const struct
 	const struct limpet_page_map_search search = {&kind, memory, maps, &samples, &firsts};
 	int error;
 
-	limpet_samples_take(pieces, &samples);
-	take_firsts(maps, &samples, &firsts);
+	limpet_samples_choose(ranges, &samples);
+	choose_firsts(maps, &samples, &firsts);
 	error = limpet_page_map_find(&search, pages, &jemalloc->root, &jemalloc->is_cut);
 	return error || !jemalloc->root
 		       ? error

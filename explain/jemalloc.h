@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "explain/pieces.h"
+#include "explain/memory_ranges.h"
 #include "injector/proc/memory_reader.h"
 #include "injector/proc/pages.h"
 
@@ -30,9 +30,9 @@ struct limpet_jemalloc {
 };
 void limpet_jemalloc_done(struct limpet_jemalloc *jemalloc);
 
-/* Leaves *jemalloc empty if no tree explains UNKNOWN pieces. 0 or -ENOMEM. */
+/* Leaves *jemalloc empty if no tree explains UNKNOWN ranges. 0 or -ENOMEM. */
 int limpet_jemalloc_read(const struct limpet_memory_reader *memory, const struct limpet_maps *maps,
-			 struct limpet_pages *pages, const struct limpet_pieces *pieces,
+			 struct limpet_pages *pages, const struct limpet_memory_ranges *ranges,
 			 struct limpet_jemalloc *jemalloc) LIMPET_MUST_CHECK;
 /* The extents of the tree with this root; public for tests. 0 or -ENOMEM. */
 int limpet_jemalloc_read_tree(const struct limpet_memory_reader *memory, struct limpet_pages *pages,

@@ -197,10 +197,11 @@ static void account_stack(struct mapping *it, const struct stack *stack)
 	add_things(it, LIMPET_KIND_STACKS, owner, stack->bytes, stack->end <= it->map->end);
 }
 
-/* The part of a piece in the mapping: adjacent mappings may have one piece together. */
-static struct limpet_piece piece_part(const struct mapping *it, const struct limpet_piece *piece)
+/* The part of a range in the mapping: adjacent mappings may have one range together. */
+static struct limpet_memory_range range_part(const struct mapping *it,
+					     const struct limpet_memory_range *range)
 {
-	struct limpet_piece part = *piece;
+	struct limpet_memory_range part = *range;
 
 	if (part.start < it->map->start)
 		part.start = it->map->start;
@@ -210,10 +211,10 @@ static struct limpet_piece piece_part(const struct mapping *it, const struct lim
 }
 
 /* The stack that has `address`. Of one whose bounds are not known it is the mapping from there on:
- * the last piece in it has its top. */
+ * the last range in it has its top. */
 static struct stack stack_at(const struct mapping *it, uint64_t address)
 {
-	const struct limpet_thread_stacks *known = &it->facts->pieces->stacks;
+	const struct limpet_thread_stacks *known = &it->facts->ranges->stacks;
 	const size_t i = limpet_thread_stacks_from(known, address);
 
 	if (i == known->count || known->list[i].start >= it->map->end)
@@ -223,15 +224,15 @@ static struct stack stack_at(const struct mapping *it, uint64_t address)
 	return (struct stack){.start = known->list[i].start, .end = known->list[i].end};
 }
 
-/* A stack may have pages in several pieces, and a mapping several stacks. */
+/* A stack may have pages in several ranges, and a mapping several stacks. */
 static void account_stacks(struct mapping *it, size_t first)
 {
-	const struct limpet_pieces *pieces = it->facts->pieces;
+	const struct limpet_memory_ranges *ranges = it->facts->ranges;
 	struct stack stack = {.bytes = 0};
 	uint64_t top = 0;
 
-	for (size_t i = first; i < pieces->count && pieces->list[i].start < it->map->end; i++) {
-		const struct limpet_piece part = piece_part(it, &pieces->list[i]);
+	for (size_t i = first; i < ranges->count && ranges->list[i].start < it->map->end; i++) {
+		const struct limpet_memory_range part = range_part(it, &ranges->list[i]);
 
 		if (part.account != LIMPET_MEMORY_STACKS)
 			continue;
@@ -249,35 +250,35 @@ static void account_stacks(struct mapping *it, size_t first)
 	account_stack(it, &stack);
 }
 
-/* The part of a region in the mapping: mlock(2) and others split mappings. What is resident of the
- * region is known as a whole. */
-static uint64_t region_part(const struct mapping *it, struct limpet_glibc_region *region)
+/* The part of a range in the mapping: mlock(2) and others split mappings. What is resident of the
+ * range is known as a whole. */
+static uint64_t heap_part(const struct mapping *it, struct limpet_glibc_range *range)
 {
-	const uint64_t start = region->start > it->map->start ? region->start : it->map->start;
-	const uint64_t end = region->end < it->map->end ? region->end : it->map->end;
+	const uint64_t start = range->start > it->map->start ? range->start : it->map->start;
+	const uint64_t end = range->end < it->map->end ? range->end : it->map->end;
 	uint64_t bytes = ((end + 4095) & ~UINT64_C(4095)) - (start & ~UINT64_C(4095));
 
-	if (bytes > region->resident_bytes)
-		bytes = region->resident_bytes;
+	if (bytes > range->resident_bytes)
+		bytes = range->resident_bytes;
 	if (bytes > it->left_bytes)
 		bytes = it->left_bytes;
-	region->resident_bytes -= bytes;
+	range->resident_bytes -= bytes;
 	return bytes;
 }
 
 /* What glibc's arenas have in the mapping: as of the moment of their walk. */
-static void account_regions(struct mapping *it)
+static void account_heap(struct mapping *it)
 {
 	const struct limpet_glibc_heaps *heaps = it->facts->heaps;
 	uint64_t sum = 0;
 	/* cppcheck-suppress constStatement */
-	size_t i = LIMPET_PARTITION_POINT(k, heaps->region_count,
-					  heaps->regions[k].end <= it->map->start);
+	size_t i = LIMPET_PARTITION_POINT(k, heaps->range_count,
+					  heaps->ranges[k].end <= it->map->start);
 
-	for (; i < heaps->region_count && heaps->regions[i].start < it->map->end; i++) {
-		struct limpet_glibc_region *region = &heaps->regions[i];
-		struct limpet_glibc_arena *arena = &heaps->list[region->arena];
-		const uint64_t bytes = region_part(it, region);
+	for (; i < heaps->range_count && heaps->ranges[i].start < it->map->end; i++) {
+		struct limpet_glibc_range *range = &heaps->ranges[i];
+		struct limpet_glibc_arena *arena = &heaps->list[range->arena];
+		const uint64_t bytes = heap_part(it, range);
 
 		add(it, arena->is_main ? LIMPET_KIND_GLIBC_MAIN : LIMPET_KIND_GLIBC_ARENAS,
 		    arena->is_main ? "glibc: main heap" : "glibc: arenas", bytes);
@@ -287,8 +288,8 @@ static void account_regions(struct mapping *it)
 			arena->locked_bytes += bytes;
 			limpet_glibc_arena_lock(
 				arena,
-				region->start > it->map->start ? region->start : it->map->start,
-				region->end < it->map->end ? region->end : it->map->end);
+				range->start > it->map->start ? range->start : it->map->start,
+				range->end < it->map->end ? range->end : it->map->end);
 		}
 	}
 	if (sum)
@@ -298,7 +299,8 @@ static void account_regions(struct mapping *it)
 
 /* By brk(2), outside of the arenas: `bytes` of this part. By what the main arena has grown since,
  * it has more. */
-static void account_break(struct mapping *it, const struct limpet_piece *part, uint64_t bytes)
+static void account_break(struct mapping *it, const struct limpet_memory_range *part,
+			  uint64_t bytes)
 {
 	const struct limpet_glibc_heaps *heaps = it->facts->heaps;
 	const uint64_t start = part->start > heaps->grown_start ? part->start : heaps->grown_start;
@@ -319,15 +321,15 @@ static void account_blocks(struct mapping *it, uint64_t bytes)
 	it->block_bytes += left_bytes - it->left_bytes;
 }
 
-static void account_piece(struct mapping *it, const struct limpet_piece *piece)
+static void account_range(struct mapping *it, const struct limpet_memory_range *range)
 {
-	const struct limpet_piece part = piece_part(it, piece);
+	const struct limpet_memory_range part = range_part(it, range);
 	const uint64_t bytes = part.end - part.start -
 			       limpet_glibc_heaps_bytes(it->facts->heaps, part.start, part.end);
 
 	if (!bytes)
 		return;
-	switch (piece->account) {
+	switch (range->account) {
 	case LIMPET_MEMORY_HEAP:
 		if (strcmp(it->map->path, "[heap]") != 0)
 			account_blocks(it, bytes);
@@ -345,13 +347,13 @@ static void account_piece(struct mapping *it, const struct limpet_piece *piece)
 		    bytes);
 		break;
 	case LIMPET_MEMORY_UNKNOWN:
-		if (piece->kind && it->locked && !strcmp(piece->kind, LIMPET_KIND_JEMALLOC_FREE))
+		if (range->kind && it->locked && !strcmp(range->kind, LIMPET_KIND_JEMALLOC_FREE))
 			add(it, LIMPET_KIND_JEMALLOC_LOCKED, "jemalloc: free pages, locked", bytes);
-		else if (piece->kind && it->locked &&
-			 !strcmp(piece->kind, LIMPET_KIND_TCMALLOC_FREE))
+		else if (range->kind && it->locked &&
+			 !strcmp(range->kind, LIMPET_KIND_TCMALLOC_FREE))
 			add(it, LIMPET_KIND_TCMALLOC, "tcmalloc: free pages, locked", bytes);
-		else if (piece->kind)
-			add(it, piece->kind, piece->owner, bytes);
+		else if (range->kind)
+			add(it, range->kind, range->owner, bytes);
 		break;
 	default:
 		break;
@@ -432,14 +434,14 @@ static uint64_t account_rest(struct mapping *it)
 /* Of a moment a little earlier than the mapping's own figure, which may be smaller by now. */
 static void account_anonymous(struct mapping *it)
 {
-	const struct limpet_pieces *pieces = it->facts->pieces;
-	size_t first = limpet_pieces_from(pieces, it->map->start);
+	const struct limpet_memory_ranges *ranges = it->facts->ranges;
+	size_t first = limpet_memory_ranges_from(ranges, it->map->start);
 	uint64_t unknown_bytes;
 
-	account_regions(it);
+	account_heap(it);
 	account_stacks(it, first);
-	for (size_t i = first; i < pieces->count && pieces->list[i].start < it->map->end; i++)
-		account_piece(it, &pieces->list[i]);
+	for (size_t i = first; i < ranges->count && ranges->list[i].start < it->map->end; i++)
+		account_range(it, &ranges->list[i]);
 	unknown_bytes = account_rest(it) + surplus_of(it);
 	if (unknown_bytes)
 		list_unknown(it->accounts->explanation, it->map, unknown_bytes);

@@ -4,7 +4,7 @@
 
 #include "explain/accounts.h"
 #include "explain/glibc_heaps.h"
-#include "explain/pieces.h"
+#include "explain/memory_ranges.h"
 #include "explain/stack_owners.h"
 #include "explain/tmpfs.h"
 #include "injector/elf/modules.h"
@@ -16,7 +16,7 @@ struct limpet_mappings_facts {
 	const struct limpet_maps *maps;
 	const struct limpet_modules *modules; /* of files; NULL: not known */
 	struct limpet_glibc_heaps *heaps;     /* learns which arenas are locked, and what counts */
-	const struct limpet_pieces *pieces;   /* sorted */
+	const struct limpet_memory_ranges *ranges; /* sorted */
 	const struct limpet_stack_owners *threads;
 	const struct limpet_tmpfs *mounts;
 	bool has_v8; /* whose WebAssembly memories are recognized */

@@ -60,7 +60,8 @@ bool limpet_mimalloc_judge(const struct limpet_mimalloc_head *heads, size_t coun
 }
 
 int limpet_mimalloc_find(const struct limpet_memory_reader *memory,
-			 const struct limpet_pieces *pieces, struct limpet_mimalloc *ret_mimalloc)
+			 const struct limpet_memory_ranges *ranges,
+			 struct limpet_mimalloc *ret_mimalloc)
 {
 	LIMPET_FREE struct limpet_mimalloc_head *heads = calloc(HEADS_LIMIT, sizeof(*heads));
 	struct limpet_mimalloc mimalloc = {.found = false};
@@ -68,14 +69,14 @@ int limpet_mimalloc_find(const struct limpet_memory_reader *memory,
 
 	if (!heads)
 		return -ENOMEM;
-	for (size_t i = 0; i < pieces->count && count < HEADS_LIMIT; i++) {
-		const struct limpet_piece *piece = &pieces->list[i];
-		uint64_t at = (piece->start + LIMPET_MIMALLOC_SEGMENT_BYTES - 1) &
+	for (size_t i = 0; i < ranges->count && count < HEADS_LIMIT; i++) {
+		const struct limpet_memory_range *range = &ranges->list[i];
+		uint64_t at = (range->start + LIMPET_MIMALLOC_SEGMENT_BYTES - 1) &
 			      ~(LIMPET_MIMALLOC_SEGMENT_BYTES - 1);
 
-		if (piece->account != LIMPET_MEMORY_UNKNOWN)
+		if (range->account != LIMPET_MEMORY_UNKNOWN)
 			continue;
-		for (; at < piece->end && count < HEADS_LIMIT;
+		for (; at < range->end && count < HEADS_LIMIT;
 		     at += LIMPET_MIMALLOC_SEGMENT_BYTES) {
 			heads[count].address = at;
 			if (limpet_memory_reader_read(memory, at, heads[count].words,

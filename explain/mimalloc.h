@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "explain/pieces.h"
+#include "explain/memory_ranges.h"
 #include "injector/proc/memory_reader.h"
 
 #define LIMPET_MIMALLOC_SEGMENT_BYTES ((uint64_t)32 << 20)
@@ -30,10 +30,10 @@ struct limpet_mimalloc_head {
 	uint64_t words[LIMPET_MIMALLOC_HEAD_WORDS];
 };
 
-/* Looks for a secret by which UNKNOWN pieces begin with cookies, of two segments at least. 0 or
+/* Looks for a secret by which UNKNOWN ranges begin with cookies, of two segments at least. 0 or
  * -ENOMEM. */
 int limpet_mimalloc_find(const struct limpet_memory_reader *memory,
-			 const struct limpet_pieces *pieces,
+			 const struct limpet_memory_ranges *ranges,
 			 struct limpet_mimalloc *ret_mimalloc) LIMPET_MUST_CHECK;
 /* The bytes of the segment that begins at this address; 0: there is none. */
 uint64_t limpet_mimalloc_segment(const struct limpet_memory_reader *memory,

@@ -22,12 +22,12 @@
 #define LONG_BYTES (63 * SLICE_BYTES)
 #define ADDRESS_LIMIT ((uint64_t)1 << 47)
 /* How a root is found: it leads to pages in the first slices of an arena. */
-#define LOOK_WORDS (4 * PAGE_WORDS)
+#define READ_WORDS (4 * PAGE_WORDS)
 #define PAGES_NEEDED 2u
 #define PAGES_ENOUGH 32u
 #define CANDIDATES_LIMIT (64u << 10)
 #define ROOTS_LIMIT 4u
-#define ARENAS_LOOKED 16u /* of which a root has to explain one */
+#define ARENAS_TRIED 16u /* of which a root has to explain one */
 #define SAMPLES 1024u
 /* Of so many pages one may not have the layout: it changes while it is read. */
 #define WRONG_SHARE 50u
@@ -67,7 +67,7 @@ struct map_walk {
 	const struct limpet_maps *maps;
 	const struct limpet_mimalloc_arenas *arenas;
 	struct limpet_mimalloc_count count;
-	void (*take)(struct map_walk *walk, const struct run *run);
+	void (*visit)(struct map_walk *walk, const struct run *run);
 	struct run run; /* that is not at its end yet */
 	uint64_t roots[ROOTS_LIMIT];
 	unsigned root_count, candidates;
@@ -123,7 +123,7 @@ static void end_run(struct map_walk *walk)
 {
 	/* Some releases have one for the address 0. */
 	if (walk->run.page && walk->run.start)
-		walk->take(walk, &walk->run);
+		walk->visit(walk, &walk->run);
 	walk->run.page = 0;
 }
 
@@ -165,11 +165,11 @@ static bool may_be_part(uint64_t word)
 }
 
 static void walk_map(struct map_walk *walk, uint64_t root,
-		     void (*take)(struct map_walk *walk, const struct run *run))
+		     void (*visit)(struct map_walk *walk, const struct run *run))
 {
 	uint64_t copy[PAGE_WORDS];
 
-	walk->take = take;
+	walk->visit = visit;
 	for (size_t at = 0; at < ROOT_WORDS; at += PAGE_WORDS) {
 		const int error =
 			limpet_memory_reader_read(walk->memory, root + 8 * at, copy, sizeof(copy));
@@ -205,7 +205,7 @@ static void judge_run(struct map_walk *walk, const struct run *run)
 static bool explains(struct map_walk *walk, uint64_t root, uint64_t arena)
 {
 	const size_t first = arena >> SLICE_SHIFT & (PART_WORDS - 1);
-	size_t words = PART_WORDS - first < LOOK_WORDS ? PART_WORDS - first : LOOK_WORDS;
+	size_t words = PART_WORDS - first < READ_WORDS ? PART_WORDS - first : READ_WORDS;
 	uint64_t part;
 
 	if (arena >= ADDRESS_LIMIT ||
@@ -213,7 +213,7 @@ static bool explains(struct map_walk *walk, uint64_t root, uint64_t arena)
 				      sizeof(part)) < 0 ||
 	    !may_be_part(part))
 		return false;
-	walk->take = judge_run;
+	walk->visit = judge_run;
 	walk->right = walk->wrong = 0;
 	for (uint64_t at = arena; words && walk->right < PAGES_ENOUGH;) {
 		const size_t count = words < PAGE_WORDS ? words : PAGE_WORDS;
@@ -229,7 +229,7 @@ static bool explains(struct map_walk *walk, uint64_t root, uint64_t arena)
 
 static bool explains_any(struct map_walk *walk, uint64_t root)
 {
-	for (size_t i = 0; i < walk->arenas->count && i < ARENAS_LOOKED; i++)
+	for (size_t i = 0; i < walk->arenas->count && i < ARENAS_TRIED; i++)
 		if (explains(walk, root, walk->arenas->list[i]))
 			return true;
 	return false;
@@ -243,7 +243,7 @@ static bool is_known_root(const struct map_walk *walk, uint64_t root)
 	return false;
 }
 
-static void look(void *context, const uint64_t *data, size_t bytes, uint64_t address)
+static void scan(void *context, const uint64_t *data, size_t bytes, uint64_t address)
 {
 	struct map_walk *walk = context;
 
@@ -331,7 +331,7 @@ int limpet_mimalloc_count_map(const struct limpet_memory_reader *memory,
 				.maps = maps,
 				.arenas = arenas,
 				.count = {.memory = memory, .tally = tally}};
-	int error = limpet_data_read(memory, maps, pages, look, &walk);
+	int error = limpet_data_read(memory, maps, pages, scan, &walk);
 
 	tally->is_cut |= walk.is_limited || arenas->is_cut;
 	for (size_t i = 0; i < arenas->count; i++)

@@ -19,12 +19,12 @@ EXPLAIN_SRC := \
 	explain/java.c \
 	explain/jemalloc.c \
 	explain/mappings.c \
+	explain/memory_ranges.c \
 	explain/mimalloc.c \
 	explain/mimalloc_map.c \
 	explain/mimalloc_page.c \
 	explain/mimalloc_segments.c \
 	explain/page_map.c \
-	explain/pieces.c \
 	explain/present.c \
 	explain/runtimes.c \
 	explain/runtimes/page_cache.c \

@@ -13,7 +13,7 @@ struct best {
 	unsigned explained;
 };
 
-static void look(void *context, const uint64_t *data, size_t bytes, uint64_t address)
+static void scan(void *context, const uint64_t *data, size_t bytes, uint64_t address)
 {
 	struct best *best = context;
 	const struct limpet_page_map_search *search = &best->search;
@@ -47,7 +47,7 @@ int limpet_page_map_find(const struct limpet_page_map_search *search, struct lim
 		return 0;
 	limpet_memory_share_begin(&share, search->memory, search->kind->reads);
 	best.search.memory = &share.reader;
-	error = limpet_data_read(&share.reader, search->maps, pages, look, &best);
+	error = limpet_data_read(&share.reader, search->maps, pages, scan, &best);
 	if (!error && best.explained >= search->kind->least)
 		*ret_root = best.root;
 	else
@@ -56,7 +56,7 @@ int limpet_page_map_find(const struct limpet_page_map_search *search, struct lim
 }
 
 int limpet_page_map_read(const struct limpet_page_map_reader *reader, uint64_t table, size_t words,
-			 limpet_page_map_take_fn *take, void *context)
+			 limpet_page_map_visit_fn *visit, void *context)
 {
 	struct limpet_present present = {0};
 	uint64_t copy[PAGE / 8], count;
@@ -81,7 +81,7 @@ int limpet_page_map_read(const struct limpet_page_map_reader *reader, uint64_t t
 		*reader->is_cut |= error == -ETIME;
 		*reader->missed |= error != 0;
 		if (!error)
-			passed = take(context, copy, count, at);
+			passed = visit(context, copy, count, at);
 	}
 	limpet_present_done(&present);
 	*reader->missed |= passed < 0;

@@ -47,10 +47,10 @@ struct limpet_page_map_reader {
 #define LIMPET_PAGE_MAP_END INT64_MAX
 /* Some words of a table, from number `first` on, all of one page. Answers how many of those behind
  * them need not be read, LIMPET_PAGE_MAP_END, or -ENOMEM. */
-typedef int64_t limpet_page_map_take_fn(void *context, const uint64_t *words, size_t count,
-					size_t first);
+typedef int64_t limpet_page_map_visit_fn(void *context, const uint64_t *words, size_t count,
+					 size_t first);
 /* Takes the words of a table that are present, until there is no time. 0 or -ENOMEM. */
 int limpet_page_map_read(const struct limpet_page_map_reader *reader, uint64_t table, size_t words,
-			 limpet_page_map_take_fn *take, void *context) LIMPET_MUST_CHECK;
+			 limpet_page_map_visit_fn *visit, void *context) LIMPET_MUST_CHECK;
 
 #endif

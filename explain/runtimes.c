@@ -12,7 +12,7 @@
 #define PYTHON_HEAD_BYTES 48u
 #define PYTHON_CLASSES 32u
 /* Other memory must not use up what there is for all: 4 GiB of it. */
-#define PYTHON_LOOKS ((uint64_t)1 << 20)
+#define PYTHON_READS ((uint64_t)1 << 20)
 /* runtime/malloc.go: the first hint for arenas, and the limit of its first terabyte. */
 #define GO_START ((uint64_t)0xc0 << 32)
 #define GO_END ((uint64_t)0x100 << 32)
@@ -57,7 +57,7 @@ struct marking {
 	uint64_t python_left; /* pages that may be looked at */
 	struct limpet_java_ranges java;
 	struct limpet_runtimes_heaps heaps;
-	struct limpet_pieces out;
+	struct limpet_memory_ranges out;
 	struct limpet_runtimes_marked marked;
 	/* What was recognized last, up to its end: it may have pages that are not present. */
 	uint64_t until;
@@ -327,7 +327,7 @@ static uint64_t mark_part(struct marking *marking, uint64_t at, uint64_t end)
 	return part_end < end ? part_end : end;
 }
 
-static uint64_t take_up_to(uint64_t *left, uint64_t bytes)
+static uint64_t use_up_to(uint64_t *left, uint64_t bytes)
 {
 	const uint64_t taken = bytes < *left ? bytes : *left;
 
@@ -348,88 +348,90 @@ static void note_v8(struct marking *marking, uint64_t bytes)
 static void note_unused(struct marking *marking, uint64_t bytes)
 {
 	if (marking->is_used_known)
-		marking->marked.tcmalloc_bytes += bytes - take_up_to(&marking->used_bytes, bytes);
+		marking->marked.tcmalloc_bytes += bytes - use_up_to(&marking->used_bytes, bytes);
 	else if (marking->kind == kind_v8)
-		note_v8(marking, take_up_to(&marking->unused_bytes, bytes));
+		note_v8(marking, use_up_to(&marking->unused_bytes, bytes));
 	else if (marking->kind == kind_python)
-		marking->marked.python_bytes += take_up_to(&marking->unused_bytes, bytes);
+		marking->marked.python_bytes += use_up_to(&marking->unused_bytes, bytes);
 	else
-		marking->marked.jemalloc_bytes += take_up_to(&marking->unused_bytes, bytes);
+		marking->marked.jemalloc_bytes += use_up_to(&marking->unused_bytes, bytes);
 }
 
-static void mark_piece(struct marking *marking, const struct limpet_piece *piece)
+static void mark_range(struct marking *marking, const struct limpet_memory_range *range)
 {
-	for (uint64_t at = piece->start; at < piece->end;) {
-		struct limpet_piece part = {.start = at, .account = LIMPET_MEMORY_UNKNOWN};
+	for (uint64_t at = range->start; at < range->end;) {
+		struct limpet_memory_range part = {.start = at, .account = LIMPET_MEMORY_UNKNOWN};
 
 		/* Its name is what is known of it. */
-		if (piece->account == LIMPET_MEMORY_NAMED)
+		if (range->account == LIMPET_MEMORY_NAMED)
 			part.account = LIMPET_MEMORY_NAMED;
 
-		part.end = mark_part(marking, at, piece->end);
+		part.end = mark_part(marking, at, range->end);
 		if (at < marking->until) {
 			part.account = LIMPET_MEMORY_UNKNOWN;
 			part.kind = marking->kind;
 			part.owner = marking->owner;
 			note_unused(marking, part.end - at);
 		}
-		limpet_pieces_add(&marking->out, &part);
+		limpet_memory_ranges_add(&marking->out, &part);
 		at = part.end;
 	}
 }
 
-/* A piece of the program break may begin before the heap. */
-static bool is_in_gperftools(const struct limpet_gperftools *heap, const struct limpet_piece *piece)
+/* A range of the program break may begin before the heap. */
+static bool is_in_gperftools(const struct limpet_gperftools *heap,
+			     const struct limpet_memory_range *range)
 {
-	const uint64_t last = piece->account == LIMPET_MEMORY_HEAP ? piece->end - 1 : piece->start;
+	const uint64_t last = range->account == LIMPET_MEMORY_HEAP ? range->end - 1 : range->start;
 	/* cppcheck-suppress constStatement */
 	size_t above = LIMPET_PARTITION_POINT(i, heap->count, heap->list[i].start <= last);
 
-	return (above && heap->list[above - 1].end > piece->start) ||
-	       limpet_heap_ranges_find(&heap->tables, piece->start);
+	return (above && heap->list[above - 1].end > range->start) ||
+	       limpet_heap_ranges_find(&heap->tables, range->start);
 }
 
 /* What is in a heap may look like a block of glibc's, and the stack of a coroutine or goroutine in
  * it like that of a thread. */
-static bool is_to_be_marked(const struct marking *marking, const struct limpet_piece *piece)
+static bool is_to_be_marked(const struct marking *marking, const struct limpet_memory_range *range)
 {
-	if (piece->account == LIMPET_MEMORY_UNKNOWN || piece->account == LIMPET_MEMORY_NAMED)
+	if (range->account == LIMPET_MEMORY_UNKNOWN || range->account == LIMPET_MEMORY_NAMED)
 		return true;
-	return (piece->account == LIMPET_MEMORY_HEAP || piece->account == LIMPET_MEMORY_STACKS) &&
-	       (limpet_jemalloc_find(marking->heaps.jemalloc, piece->start) ||
-		limpet_heap_ranges_find(&marking->heaps.tcmalloc->ranges, piece->start) ||
-		is_in_gperftools(marking->heaps.gperftools, piece) ||
-		limpet_heap_ranges_find(&marking->heaps.go->ranges, piece->start) ||
-		is_in_go(marking, piece->start));
+	return (range->account == LIMPET_MEMORY_HEAP || range->account == LIMPET_MEMORY_STACKS) &&
+	       (limpet_jemalloc_find(marking->heaps.jemalloc, range->start) ||
+		limpet_heap_ranges_find(&marking->heaps.tcmalloc->ranges, range->start) ||
+		is_in_gperftools(marking->heaps.gperftools, range) ||
+		limpet_heap_ranges_find(&marking->heaps.go->ranges, range->start) ||
+		is_in_go(marking, range->start));
 }
 
 int limpet_runtimes_mark(const struct limpet_memory_reader *memory, struct limpet_modules *modules,
-			 const struct limpet_runtimes_heaps *heaps, struct limpet_pieces *pieces,
+			 const struct limpet_runtimes_heaps *heaps,
+			 struct limpet_memory_ranges *ranges,
 			 struct limpet_runtimes_marked *ret_marked)
 {
 	struct marking marking = {.memory = memory,
 				  .maps = &modules->maps,
 				  .modules = modules,
-				  .python_left = PYTHON_LOOKS,
+				  .python_left = PYTHON_READS,
 				  .heaps = *heaps};
 
 	find_runtimes(modules, &marking);
-	if (limpet_mimalloc_find(memory, pieces, &marking.marked.mimalloc) < 0)
+	if (limpet_mimalloc_find(memory, ranges, &marking.marked.mimalloc) < 0)
 		return -ENOMEM;
-	for (size_t i = 0; i < pieces->count; i++)
-		if (is_to_be_marked(&marking, &pieces->list[i]))
-			mark_piece(&marking, &pieces->list[i]);
+	for (size_t i = 0; i < ranges->count; i++)
+		if (is_to_be_marked(&marking, &ranges->list[i]))
+			mark_range(&marking, &ranges->list[i]);
 		else
-			limpet_pieces_add(&marking.out, &pieces->list[i]);
+			limpet_memory_ranges_add(&marking.out, &ranges->list[i]);
 	free(marking.v8);
 	if (marking.out.error) {
-		limpet_pieces_done(&marking.out);
+		limpet_memory_ranges_done(&marking.out);
 		return -ENOMEM;
 	}
-	marking.out.stacks = pieces->stacks;
-	pieces->stacks = (struct limpet_thread_stacks){0};
-	limpet_pieces_done(pieces);
-	*pieces = marking.out;
+	marking.out.stacks = ranges->stacks;
+	ranges->stacks = (struct limpet_thread_stacks){0};
+	limpet_memory_ranges_done(ranges);
+	*ranges = marking.out;
 	*ret_marked = marking.marked;
 	return 0;
 }

@@ -53,9 +53,10 @@ struct limpet_runtimes_heaps {
 	const struct limpet_gperftools *gperftools;
 	const struct limpet_go *go;
 };
-/* Marks UNKNOWN pieces, and others in these heaps; the list stays sorted. 0 or -ENOMEM. */
+/* Marks UNKNOWN ranges, and others in these heaps; the list stays sorted. 0 or -ENOMEM. */
 int limpet_runtimes_mark(const struct limpet_memory_reader *memory, struct limpet_modules *modules,
-			 const struct limpet_runtimes_heaps *heaps, struct limpet_pieces *pieces,
+			 const struct limpet_runtimes_heaps *heaps,
+			 struct limpet_memory_ranges *ranges,
 			 struct limpet_runtimes_marked *ret_marked) LIMPET_MUST_CHECK;
 
 /* Whether these words are the head of a pool of Python's pymalloc, at a multiple of 4 KiB: returns

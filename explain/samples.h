@@ -2,7 +2,7 @@
 #ifndef LIMPET_EXPLAIN_SAMPLES_H
 #define LIMPET_EXPLAIN_SAMPLES_H
 
-#include "explain/pieces.h"
+#include "explain/memory_ranges.h"
 
 #define LIMPET_SAMPLES 16u
 /* All of them are in one range of that size and alignment. */
@@ -13,6 +13,7 @@ struct limpet_samples {
 	size_t count;                  /* 0: too little memory is of no known owner */
 };
 /* Takes them evenly from the GiB that has most memory of no known owner. */
-void limpet_samples_take(const struct limpet_pieces *pieces, struct limpet_samples *ret_samples);
+void limpet_samples_choose(const struct limpet_memory_ranges *ranges,
+			   struct limpet_samples *ret_samples);
 
 #endif

@@ -175,7 +175,7 @@ static void note_table(struct tree *tree, uint64_t address)
 			.start = map->start, .end = map->end, .is_table = true};
 }
 
-static int64_t take_node(void *context, const uint64_t *leaves, size_t count, size_t first)
+static int64_t visit_node(void *context, const uint64_t *leaves, size_t count, size_t first)
 {
 	struct tree *tree = context;
 	int error = 0;
@@ -193,7 +193,7 @@ static int64_t take_node(void *context, const uint64_t *leaves, size_t count, si
 	return error;
 }
 
-static int64_t take_root(void *context, const uint64_t *nodes, size_t count, size_t first)
+static int64_t visit_root(void *context, const uint64_t *nodes, size_t count, size_t first)
 {
 	struct tree *tree = context;
 	int error = 0;
@@ -203,7 +203,7 @@ static int64_t take_root(void *context, const uint64_t *nodes, size_t count, siz
 			continue;
 		note_table(tree, nodes[i]);
 		tree->base = (uint64_t)(first + i) << ROOT_SHIFT;
-		error = limpet_page_map_read(&tree->reader, nodes[i], NODE_WORDS, take_node, tree);
+		error = limpet_page_map_read(&tree->reader, nodes[i], NODE_WORDS, visit_node, tree);
 	}
 	return error;
 }
@@ -235,13 +235,13 @@ int limpet_tcmalloc_read_tree(const struct limpet_memory_reader *memory,
 	struct tree tree = {.reader = {memory, NULL, &tcmalloc->is_cut, &missed},
 			    .maps = maps,
 			    .tcmalloc = tcmalloc};
-	int error = limpet_page_map_read(&tree.reader, root, ROOT_WORDS, take_root, &tree);
+	int error = limpet_page_map_read(&tree.reader, root, ROOT_WORDS, visit_root, &tree);
 
 	return error ? error : add_tables(&tree);
 }
 
 int limpet_tcmalloc_read(const struct limpet_memory_reader *memory, const struct limpet_maps *maps,
-			 struct limpet_pages *pages, const struct limpet_pieces *pieces,
+			 struct limpet_pages *pages, const struct limpet_memory_ranges *ranges,
 			 struct limpet_tcmalloc *tcmalloc)
 {
 	struct limpet_samples samples;
@@ -249,7 +249,7 @@ int limpet_tcmalloc_read(const struct limpet_memory_reader *memory, const struct
 	uint64_t root;
 	int error;
 
-	limpet_samples_take(pieces, &samples);
+	limpet_samples_choose(ranges, &samples);
 	error = limpet_page_map_find(&search, pages, &root, &tcmalloc->is_cut);
 	return error || !root ? error : limpet_tcmalloc_read_tree(memory, maps, root, tcmalloc);
 }

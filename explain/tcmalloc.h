@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "explain/heap_ranges.h"
-#include "explain/pieces.h"
+#include "explain/memory_ranges.h"
 #include "injector/proc/memory_reader.h"
 #include "injector/proc/pages.h"
 #include "injector/proc/proc.h"
@@ -22,10 +22,10 @@ struct limpet_tcmalloc {
 };
 void limpet_tcmalloc_done(struct limpet_tcmalloc *tcmalloc);
 
-/* Looks for the tree among the data of the process's modules, by pieces that are UNKNOWN: none is
+/* Looks for the tree among the data of the process's modules, by ranges that are UNKNOWN: none is
  * found unless it explains some of them. 0, also if nothing is found; -ENOMEM. */
 int limpet_tcmalloc_read(const struct limpet_memory_reader *memory, const struct limpet_maps *maps,
-			 struct limpet_pages *pages, const struct limpet_pieces *pieces,
+			 struct limpet_pages *pages, const struct limpet_memory_ranges *ranges,
 			 struct limpet_tcmalloc *tcmalloc) LIMPET_MUST_CHECK;
 
 /* Reads the tree below this root. Public for tests. */

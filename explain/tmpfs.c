@@ -27,7 +27,7 @@ static int compare(const void *a, const void *b)
 }
 
 /* The third word of the line, two numbers with a colon. */
-static bool take_device(const char *line, uint64_t *ret_device)
+static bool parse_device(const char *line, uint64_t *ret_device)
 {
 	unsigned long major, minor;
 	char *at = NULL;
@@ -44,7 +44,7 @@ static bool take_device(const char *line, uint64_t *ret_device)
 	return true;
 }
 
-int limpet_tmpfs_take(const char *text, struct limpet_tmpfs *ret_mounts)
+int limpet_tmpfs_parse(const char *text, struct limpet_tmpfs *ret_mounts)
 {
 	const char *type = strstr(text, " - tmpfs ");
 	struct limpet_tmpfs mounts = {0};
@@ -58,7 +58,7 @@ int limpet_tmpfs_take(const char *text, struct limpet_tmpfs *ret_mounts)
 		end = strchrnul(line, '\n');
 		if (!type)
 			break;
-		if (type > end || !take_device(line, &device))
+		if (type > end || !parse_device(line, &device))
 			continue;
 		if (limpet_reserve(&mounts.list, &mounts.capacity, mounts.count + 1,
 				   sizeof(*mounts.list)) < 0 ||
@@ -81,7 +81,7 @@ int limpet_tmpfs_read(const struct limpet_target *target, struct limpet_tmpfs *r
 
 	if (limpet_proc_file_read(target->pid, "mountinfo", &text, &bytes) < 0)
 		return 0;
-	return limpet_tmpfs_take(text, ret_mounts);
+	return limpet_tmpfs_parse(text, ret_mounts);
 }
 
 bool limpet_tmpfs_has(const struct limpet_tmpfs *mounts, uint32_t major, uint32_t minor)

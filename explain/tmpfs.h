@@ -23,6 +23,6 @@ int limpet_tmpfs_read(const struct limpet_target *target,
 bool limpet_tmpfs_has(const struct limpet_tmpfs *mounts, uint32_t major, uint32_t minor);
 
 /* The same from a text, "36 35 0:42 / /run rw - tmpfs tmpfs rw" and so on; public for tests. */
-int limpet_tmpfs_take(const char *text, struct limpet_tmpfs *ret_mounts) LIMPET_MUST_CHECK;
+int limpet_tmpfs_parse(const char *text, struct limpet_tmpfs *ret_mounts) LIMPET_MUST_CHECK;
 
 #endif

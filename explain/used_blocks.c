@@ -87,8 +87,8 @@ static bool has(const struct limpet_glibc_fast *list, uint64_t address)
 	       bsearch(&address, list->list, list->count, sizeof(*list->list), compare_addresses);
 }
 
-static int take_chunks(struct limpet_used_blocks *blocks, struct limpet_glibc_reader *reader,
-		       const struct limpet_glibc_chunks *used)
+static int add_chunks(struct limpet_used_blocks *blocks, struct limpet_glibc_reader *reader,
+		      const struct limpet_glibc_chunks *used)
 {
 	struct limpet_glibc_fast cached = {0}, caches = {0};
 	int error = list_caches(reader, used, &cached, &caches);
@@ -142,8 +142,8 @@ static uint64_t chunk_at(const struct mapped *mapped, uint64_t at)
 		       : bytes;
 }
 
-static int take_chunk(struct limpet_used_blocks *blocks, struct mapped *mapped, uint64_t at,
-		      uint64_t bytes)
+static int add_chunk(struct limpet_used_blocks *blocks, struct mapped *mapped, uint64_t at,
+		     uint64_t bytes)
 {
 	mapped->bytes += bytes;
 	if (mapped->left_bytes != UINT64_MAX)
@@ -153,8 +153,8 @@ static int take_chunk(struct limpet_used_blocks *blocks, struct mapped *mapped, 
 }
 
 /* The kernel joins adjacent mappings. */
-static int take_mapping(struct limpet_used_blocks *blocks, struct mapped *mapped,
-			const struct limpet_map *map)
+static int add_mapping(struct limpet_used_blocks *blocks, struct mapped *mapped,
+		       const struct limpet_map *map)
 {
 	struct limpet_present present = {0};
 	uint64_t at = mapped->at > map->start ? mapped->at : map->start;
@@ -169,7 +169,7 @@ static int take_mapping(struct limpet_used_blocks *blocks, struct mapped *mapped
 		at &= ~(PAGE - 1);
 		bytes = chunk_at(mapped, at);
 		if (bytes)
-			error = take_chunk(blocks, mapped, at, bytes);
+			error = add_chunk(blocks, mapped, at, bytes);
 		at += bytes ? bytes : PAGE;
 	}
 	limpet_present_done(&present);
@@ -178,8 +178,8 @@ static int take_mapping(struct limpet_used_blocks *blocks, struct mapped *mapped
 
 /* Memory without any access is reserved address space, of any size, or of blocks that the program
  * has closed: these are looked for right behind what was there before. */
-static int take_closed(struct limpet_used_blocks *blocks, struct mapped *mapped,
-		       const struct limpet_map *map)
+static int add_closed(struct limpet_used_blocks *blocks, struct mapped *mapped,
+		      const struct limpet_map *map)
 {
 	uint64_t at = mapped->at > map->start ? mapped->at : map->start, bytes;
 	int error = 0;
@@ -188,15 +188,15 @@ static int take_closed(struct limpet_used_blocks *blocks, struct mapped *mapped,
 		bytes = chunk_at(mapped, at);
 		if (!bytes)
 			break;
-		error = take_chunk(blocks, mapped, at, bytes);
+		error = add_chunk(blocks, mapped, at, bytes);
 	}
 	return error;
 }
 
 /* They are all found if they are as much as glibc itself has counted. */
-static int take_mappings(struct limpet_used_blocks *blocks,
-			 const struct limpet_memory_reader *memory, struct limpet_pages *pages,
-			 const struct limpet_maps *maps, const struct limpet_glibc_heaps *heaps)
+static int add_mappings(struct limpet_used_blocks *blocks,
+			const struct limpet_memory_reader *memory, struct limpet_pages *pages,
+			const struct limpet_maps *maps, const struct limpet_glibc_heaps *heaps)
 {
 	struct mapped mapped = {.memory = memory,
 				.pages = pages,
@@ -211,8 +211,8 @@ static int take_mappings(struct limpet_used_blocks *blocks,
 		if (map->start >= mapped.run_end)
 			mapped.run_end = maps->list[limpet_proc_maps_run(maps, i, UINT64_MAX)].end;
 		if (may_be_mapped(heaps, map))
-			error = map->perms[0] == 'r' ? take_mapping(blocks, &mapped, map)
-						     : take_closed(blocks, &mapped, map);
+			error = map->perms[0] == 'r' ? add_mapping(blocks, &mapped, map)
+						     : add_closed(blocks, &mapped, map);
 	}
 	blocks->is_whole &= heaps->mmapped_known && mapped.bytes == heaps->mmapped_bytes;
 	return error;
@@ -237,18 +237,18 @@ static void note_arenas(struct limpet_used_blocks *blocks, const struct limpet_g
 	}
 }
 
-static int look_at_pages(struct limpet_used_blocks *blocks, struct limpet_pages *pages,
-			 const struct limpet_glibc_heaps *heaps)
+static int read_present(struct limpet_used_blocks *blocks, struct limpet_pages *pages,
+			const struct limpet_glibc_heaps *heaps)
 {
-	for (size_t i = 0; i < heaps->region_count; i++) {
-		const struct limpet_glibc_region *region = &heaps->regions[i];
-		/* Two regions may share a page. */
-		const struct limpet_glibc_region *last = i ? region - 1 : NULL;
+	for (size_t i = 0; i < heaps->range_count; i++) {
+		const struct limpet_glibc_range *range = &heaps->ranges[i];
+		/* Two ranges may share a page. */
+		const struct limpet_glibc_range *last = i ? range - 1 : NULL;
 		const uint64_t after = last ? (last->end + PAGE - 1) & ~(PAGE - 1) : 0;
-		const uint64_t start = region->start > after ? region->start : after;
-		int error = start < region->end ? limpet_present_read(&blocks->present, pages,
-								      start, region->end)
-						: 0;
+		const uint64_t start = range->start > after ? range->start : after;
+		int error = start < range->end ? limpet_present_read(&blocks->present, pages, start,
+								     range->end)
+					       : 0;
 
 		if (error)
 			return error;
@@ -256,8 +256,8 @@ static int look_at_pages(struct limpet_used_blocks *blocks, struct limpet_pages 
 	return 0;
 }
 
-static int take_arenas(struct limpet_used_blocks *blocks, const struct limpet_memory_reader *memory,
-		       struct limpet_glibc_chunks *used)
+static int add_arenas(struct limpet_used_blocks *blocks, const struct limpet_memory_reader *memory,
+		      struct limpet_glibc_chunks *used)
 {
 	struct limpet_glibc_reader *reader;
 	int error = limpet_glibc_reader_new(memory, &blocks->present, &reader);
@@ -267,7 +267,7 @@ static int take_arenas(struct limpet_used_blocks *blocks, const struct limpet_me
 	blocks->is_cut |= used->is_cut;
 	if (used->count)
 		qsort(used->list, used->count, sizeof(*used->list), compare_chunks);
-	error = take_chunks(blocks, reader, used);
+	error = add_chunks(blocks, reader, used);
 	limpet_glibc_reader_free(reader);
 	return error;
 }
@@ -287,12 +287,12 @@ int limpet_used_blocks_read(const struct limpet_target *target,
 	error = limpet_glibc_heaps_read(target, memory, &maps, pages, &used, &heaps);
 	if (!error) {
 		note_arenas(&blocks, &heaps);
-		error = look_at_pages(&blocks, pages, &heaps);
+		error = read_present(&blocks, pages, &heaps);
 	}
 	if (!error)
-		error = take_arenas(&blocks, memory, &used);
+		error = add_arenas(&blocks, memory, &used);
 	if (!error && heaps.count)
-		error = take_mappings(&blocks, memory, pages, &maps, &heaps);
+		error = add_mappings(&blocks, memory, pages, &maps, &heaps);
 	blocks.is_spent = limpet_memory_reader_is_spent(memory);
 	blocks.is_whole &= !blocks.is_spent && !blocks.is_cut;
 	limpet_glibc_chunks_done(&used);

@@ -33,10 +33,10 @@ static bool is_share(const struct limpet_explanation *of, uint64_t bytes, unsign
 
 /* The text begins with `bytes`, unless they are 0, and ends with a full stop. `returned`: by how
  * much the remedy lowers RSS; NULL: not known, or there is no remedy. */
-__attribute__((format(printf, 6, 7))) static void say(struct verdicts *verdicts, uint64_t bytes,
-						      const char *id, const char *remedy,
-						      const uint64_t *returned, const char *format,
-						      ...)
+__attribute__((format(printf, 6, 7))) static void report(struct verdicts *verdicts, uint64_t bytes,
+							 const char *id, const char *remedy,
+							 const uint64_t *returned,
+							 const char *format, ...)
 {
 	struct limpet_explanation *of = verdicts->of;
 	struct limpet_explain_verdict *verdict;
@@ -68,7 +68,7 @@ __attribute__((format(printf, 6, 7))) static void say(struct verdicts *verdicts,
 }
 
 /* Of the last verdict. */
-static void say_next(const struct verdicts *verdicts, const char *next)
+static void set_next(const struct verdicts *verdicts, const char *next)
 {
 	if (!verdicts->error)
 		verdicts->of->verdicts[verdicts->of->verdict_count - 1].next = next;
@@ -88,7 +88,7 @@ static int compare(const void *a, const void *b)
 
 /* ------------------------------------------------------------------ glibc */
 
-static void say_what_trim_returns(struct verdicts *verdicts)
+static void report_trimmed(struct verdicts *verdicts)
 {
 	const struct limpet_explain_glibc *glibc = &verdicts->of->glibc;
 	const bool many = glibc->arenas >= MANY_ARENAS &&
@@ -106,17 +106,17 @@ static void say_what_trim_returns(struct verdicts *verdicts)
 	else if (glibc->arenas > 1)
 		snprintf(arenas, sizeof(arenas), "%zu arenas", glibc->arenas);
 	verdicts->is_least = is_least;
-	say(verdicts, glibc->free_resident_bytes, "glibc-free", "malloc_trim(0)",
-	    glibc->whole ? &glibc->returned_bytes : NULL,
-	    "are free inside glibc's %s: malloc_trim(0) returns %s%s at once%s%s", arenas,
-	    is_least ? "at least " : "", returned,
-	    glibc->locked ? ", no more, since the memory is locked (mlock)" : "",
-	    many ? "; fewer arenas (MALLOC_ARENA_MAX) may keep less" : "");
+	report(verdicts, glibc->free_resident_bytes, "glibc-free", "malloc_trim(0)",
+	       glibc->whole ? &glibc->returned_bytes : NULL,
+	       "are free inside glibc's %s: malloc_trim(0) returns %s%s at once%s%s", arenas,
+	       is_least ? "at least " : "", returned,
+	       glibc->locked ? ", no more, since the memory is locked (mlock)" : "",
+	       many ? "; fewer arenas (MALLOC_ARENA_MAX) may keep less" : "");
 }
 
 /* What malloc_trim leaves: locked memory, free chunks on pages that hold blocks in use, too, and
  * the tops of arenas other than the main one. */
-static void say_what_stays(struct verdicts *verdicts, uint64_t stays)
+static void report_kept(struct verdicts *verdicts, uint64_t stays)
 {
 	const struct limpet_explain_glibc *glibc = &verdicts->of->glibc;
 	uint64_t tops = glibc->other_top_resident_bytes, locked = glibc->kept_by_lock_bytes;
@@ -125,19 +125,19 @@ static void say_what_stays(struct verdicts *verdicts, uint64_t stays)
 		locked = stays;
 	stays -= locked;
 	if (is_share(verdicts->of, locked, NOTABLE_PERCENT))
-		say(verdicts, locked, "glibc-locked", NULL, NULL,
-		    "are free inside glibc, but stay: they are locked (mlock), and malloc_trim "
-		    "returns of locked memory only the end of the main heap");
+		report(verdicts, locked, "glibc-locked", NULL, NULL,
+		       "are free inside glibc, but stay: they are locked (mlock), and malloc_trim "
+		       "returns of locked memory only the end of the main heap");
 	if (tops > stays)
 		tops = stays;
 	if (is_share(verdicts->of, stays - tops, NOTABLE_PERCENT))
-		say(verdicts, stays - tops, "glibc-fragmented", NULL, NULL,
-		    "are free inside glibc, but on pages that blocks in use share: malloc_trim "
-		    "does not return them");
+		report(verdicts, stays - tops, "glibc-fragmented", NULL, NULL,
+		       "are free inside glibc, but on pages that blocks in use share: malloc_trim "
+		       "does not return them");
 	if (is_share(verdicts->of, tops, NOTABLE_PERCENT))
-		say(verdicts, tops, "glibc-tops", NULL, NULL,
-		    "are free at the ends of arenas other than the main one: malloc_trim does "
-		    "not return them");
+		report(verdicts, tops, "glibc-tops", NULL, NULL,
+		       "are free at the ends of arenas other than the main one: malloc_trim does "
+		       "not return them");
 }
 
 static void judge_unread(struct verdicts *verdicts)
@@ -158,8 +158,8 @@ static void judge_unread(struct verdicts *verdicts)
 		why = "that changed too fast to be read, are partly swapped out or damaged, or "
 		      "were not read in time: in use or free is not known";
 	if (glibc->unknown_arenas && is_share(verdicts->of, glibc->unread_bytes, NOTABLE_PERCENT))
-		say(verdicts, glibc->unread_bytes, "glibc-unread", NULL, NULL,
-		    "are in arenas of glibc %s", why);
+		report(verdicts, glibc->unread_bytes, "glibc-unread", NULL, NULL,
+		       "are in arenas of glibc %s", why);
 }
 
 static void judge_glibc(struct verdicts *verdicts)
@@ -167,14 +167,14 @@ static void judge_glibc(struct verdicts *verdicts)
 	const struct limpet_explain_glibc *glibc = &verdicts->of->glibc;
 
 	if (is_share(verdicts->of, glibc->returned_bytes, NOTABLE_PERCENT))
-		say_what_trim_returns(verdicts);
+		report_trimmed(verdicts);
 	if (glibc->free_resident_bytes > glibc->returned_bytes)
-		say_what_stays(verdicts, glibc->free_resident_bytes - glibc->returned_bytes);
+		report_kept(verdicts, glibc->free_resident_bytes - glibc->returned_bytes);
 	judge_unread(verdicts);
 	if (is_share(verdicts->of, glibc->shared_bytes, NOTABLE_PERCENT))
-		say(verdicts, glibc->shared_bytes, "glibc-shared", NULL, NULL,
-		    "of glibc's heaps are shared with other processes since a fork: they count "
-		    "in RSS of each, and are free only when all have given them back");
+		report(verdicts, glibc->shared_bytes, "glibc-shared", NULL, NULL,
+		       "of glibc's heaps are shared with other processes since a fork: they count "
+		       "in RSS of each, and are free only when all have given them back");
 }
 
 static void judge_live(struct verdicts *verdicts)
@@ -187,14 +187,15 @@ static void judge_live(struct verdicts *verdicts)
 
 	if (!is_share(of, live, LARGE_PERCENT))
 		return;
-	say(verdicts, live, "glibc-live", NULL, NULL,
-	    "are in use inside glibc's heaps%s: limpet attach %d shows who holds what is allocated "
-	    "from then on",
-	    of->glibc.whole && !of->glibc.caches_known
-		    ? ", or wait in caches of threads, which were not found"
-		    : "",
-	    of->pid);
-	say_next(verdicts, "limpet attach");
+	report(verdicts, live, "glibc-live", NULL, NULL,
+	       "are in use inside glibc's heaps%s: limpet attach %d shows who holds what is "
+	       "allocated "
+	       "from then on",
+	       of->glibc.whole && !of->glibc.caches_known
+		       ? ", or wait in caches of threads, which were not found"
+		       : "",
+	       of->pid);
+	set_next(verdicts, "limpet attach");
 }
 
 /* ------------------------------------------------------------------ other memory */
@@ -228,20 +229,22 @@ static void judge_stacks(struct verdicts *verdicts)
 			largest = account;
 	}
 	if (is_share(of, others, NOTABLE_PERCENT) && unjoined[0])
-		say(verdicts, others, "unjoined-stacks", NULL, NULL,
-		    "are %s: pthread_join or pthread_detach would give them back", unjoined);
+		report(verdicts, others, "unjoined-stacks", NULL, NULL,
+		       "are %s: pthread_join or pthread_detach would give them back", unjoined);
 	else if (is_share(of, others, NOTABLE_PERCENT))
-		say(verdicts, others, "kept-stacks", NULL, NULL,
-		    "are in stacks of no known thread: the C library keeps those of ended "
-		    "threads, and after a fork those of the parent's other threads, for new ones");
+		report(verdicts, others, "kept-stacks", NULL, NULL,
+		       "are in stacks of no known thread: the C library keeps those of ended "
+		       "threads, and after a fork those of the parent's other threads, for new "
+		       "ones");
 	if (!largest || (count < MANY_THREADS && !is_share(of, bytes, NOTABLE_PERCENT)))
 		return;
-	say(verdicts, bytes, "thread-stacks", NULL, NULL,
-	    "are in the stacks of %llu thread%s%s%s: what a thread has once touched of its stack "
-	    "stays until it ends",
-	    (unsigned long long)count, count == 1 ? "" : "s",
-	    groups > 1 ? ", most of them in those named " : " named ",
-	    largest->owner + strlen(LIMPET_STACKS_NAMED));
+	report(verdicts, bytes, "thread-stacks", NULL, NULL,
+	       "are in the stacks of %llu thread%s%s%s: what a thread has once touched of its "
+	       "stack "
+	       "stays until it ends",
+	       (unsigned long long)count, count == 1 ? "" : "s",
+	       groups > 1 ? ", most of them in those named " : " named ",
+	       largest->owner + strlen(LIMPET_STACKS_NAMED));
 }
 
 /* If it is known how much of it is free: gperftools' own. */
@@ -260,22 +263,23 @@ static void judge_tcmalloc(struct verdicts *verdicts)
 	const struct limpet_account *heap = known_tcmalloc(of);
 
 	if (is_share(of, pages, NOTABLE_PERCENT))
-		say(verdicts, pages, "tcmalloc-free", LIMPET_REMEDY_RELEASE, &pages,
-		    "are free pages that tcmalloc keeps for later: "
-		    "MallocExtension_ReleaseFreeMemory() returns them at once");
+		report(verdicts, pages, "tcmalloc-free", LIMPET_REMEDY_RELEASE, &pages,
+		       "are free pages that tcmalloc keeps for later: "
+		       "MallocExtension_ReleaseFreeMemory() returns them at once");
 	if (!heap)
 		return;
 	if (is_share(of, heap->retained_bytes, NOTABLE_PERCENT))
-		say(verdicts, heap->retained_bytes, "tcmalloc-fragmented", NULL, NULL,
-		    "are free inside tcmalloc's spans, which blocks in use share: tcmalloc uses "
-		    "them for blocks of the same size, but does not return them");
+		report(verdicts, heap->retained_bytes, "tcmalloc-fragmented", NULL, NULL,
+		       "are free inside tcmalloc's spans, which blocks in use share: tcmalloc uses "
+		       "them for blocks of the same size, but does not return them");
 	if (!is_share(of, heap->bytes - heap->retained_bytes, LARGE_PERCENT))
 		return;
-	say(verdicts, heap->bytes - heap->retained_bytes, "tcmalloc-live", NULL, NULL,
-	    "are in use inside tcmalloc's heap, or in its caches: limpet attach %d shows who holds "
-	    "what is allocated from then on",
-	    of->pid);
-	say_next(verdicts, "limpet attach");
+	report(verdicts, heap->bytes - heap->retained_bytes, "tcmalloc-live", NULL, NULL,
+	       "are in use inside tcmalloc's heap, or in its caches: limpet attach %d shows who "
+	       "holds "
+	       "what is allocated from then on",
+	       of->pid);
+	set_next(verdicts, "limpet attach");
 }
 
 static void judge_v8(struct verdicts *verdicts)
@@ -284,10 +288,10 @@ static void judge_v8(struct verdicts *verdicts)
 
 	if (!is_share(verdicts->of, bytes, LARGE_PERCENT))
 		return;
-	say(verdicts, bytes, "runtime-heap", NULL, NULL,
-	    "are V8's heap, JavaScript's objects: limpet explain %d --objects counts them",
-	    verdicts->of->pid);
-	say_next(verdicts, "limpet explain --objects");
+	report(verdicts, bytes, "runtime-heap", NULL, NULL,
+	       "are V8's heap, JavaScript's objects: limpet explain %d --objects counts them",
+	       verdicts->of->pid);
+	set_next(verdicts, "limpet explain --objects");
 }
 
 /* Objects/obmalloc.c: an arena is unmapped once it holds no object at all. */
@@ -307,9 +311,9 @@ static void judge_runtimes(struct verdicts *verdicts)
 		limpet_accounts_find(verdicts->of, LIMPET_KIND_PYTHON, NULL);
 
 	if (python && is_share(verdicts->of, python->retained_bytes, NOTABLE_PERCENT))
-		say(verdicts, python->retained_bytes, "python-free", NULL, NULL,
-		    "are free inside Python's arenas: an arena goes back to the system only "
-		    "when all of its objects are gone");
+		report(verdicts, python->retained_bytes, "python-free", NULL, NULL,
+		       "are free inside Python's arenas: an arena goes back to the system only "
+		       "when all of its objects are gone");
 	for (size_t i = 0; i < LIMPET_COUNT_OF(heaps); i++) {
 		uint64_t bytes = limpet_accounts_bytes(verdicts->of, heaps[i].kind);
 
@@ -319,8 +323,8 @@ static void judge_runtimes(struct verdicts *verdicts)
 			continue;
 
 		if (is_share(verdicts->of, bytes, LARGE_PERCENT))
-			say(verdicts, bytes, "runtime-heap", NULL, NULL, "are %s%s", heaps[i].text,
-			    heaps[i].tools ? TOOLS : "");
+			report(verdicts, bytes, "runtime-heap", NULL, NULL, "are %s%s",
+			       heaps[i].text, heaps[i].tools ? TOOLS : "");
 	}
 }
 
@@ -332,26 +336,27 @@ static void judge_jemalloc(struct verdicts *verdicts)
 	const uint64_t locked = limpet_accounts_bytes(of, LIMPET_KIND_JEMALLOC_LOCKED);
 
 	if (is_share(of, pages, NOTABLE_PERCENT))
-		say(verdicts, pages, "jemalloc-free", LIMPET_REMEDY_PURGE, &pages,
-		    "are free pages that jemalloc keeps for a while (dirty_decay_ms): "
-		    "mallctl(\"arena.4096.purge\") returns them at once");
+		report(verdicts, pages, "jemalloc-free", LIMPET_REMEDY_PURGE, &pages,
+		       "are free pages that jemalloc keeps for a while (dirty_decay_ms): "
+		       "mallctl(\"arena.4096.purge\") returns them at once");
 	if (is_share(of, locked, NOTABLE_PERCENT))
-		say(verdicts, locked, "jemalloc-locked", NULL, NULL,
-		    "are free pages of jemalloc, but stay: the memory is locked (mlock), and the "
-		    "kernel refuses to take it back (madvise)");
+		report(verdicts, locked, "jemalloc-locked", NULL, NULL,
+		       "are free pages of jemalloc, but stay: the memory is locked (mlock), and "
+		       "the "
+		       "kernel refuses to take it back (madvise)");
 	if (!heap)
 		return;
 	if (is_share(of, heap->retained_bytes, NOTABLE_PERCENT))
-		say(verdicts, heap->retained_bytes, "jemalloc-fragmented", NULL, NULL,
-		    "are free inside jemalloc's slabs, which blocks in use share: jemalloc uses "
-		    "them for blocks of the same size, but does not return them");
+		report(verdicts, heap->retained_bytes, "jemalloc-fragmented", NULL, NULL,
+		       "are free inside jemalloc's slabs, which blocks in use share: jemalloc uses "
+		       "them for blocks of the same size, but does not return them");
 	if (!is_share(of, heap->bytes - heap->retained_bytes, LARGE_PERCENT))
 		return;
-	say(verdicts, heap->bytes - heap->retained_bytes, "jemalloc-live", NULL, NULL,
-	    "are in use inside jemalloc's heap: limpet attach %d shows who holds what is "
-	    "allocated from then on",
-	    of->pid);
-	say_next(verdicts, "limpet attach");
+	report(verdicts, heap->bytes - heap->retained_bytes, "jemalloc-live", NULL, NULL,
+	       "are in use inside jemalloc's heap: limpet attach %d shows who holds what is "
+	       "allocated from then on",
+	       of->pid);
+	set_next(verdicts, "limpet attach");
 }
 
 static void judge_shared(struct verdicts *verdicts)
@@ -363,9 +368,10 @@ static void judge_shared(struct verdicts *verdicts)
 	for (size_t i = 0; i < LIMPET_COUNT_OF(kinds); i++)
 		sum += limpet_accounts_bytes(verdicts->of, kinds[i]);
 	if (is_share(verdicts->of, sum, NOTABLE_PERCENT))
-		say(verdicts, sum, "shared-memory", NULL, NULL,
-		    "are shared memory (memfd, /dev/shm, tmpfs, System V), not a heap: it counts "
-		    "in the RSS of each process that maps it");
+		report(verdicts, sum, "shared-memory", NULL, NULL,
+		       "are shared memory (memfd, /dev/shm, tmpfs, System V), not a heap: it "
+		       "counts "
+		       "in the RSS of each process that maps it");
 }
 
 static void judge_files(struct verdicts *verdicts)
@@ -375,9 +381,9 @@ static void judge_files(struct verdicts *verdicts)
 		       limpet_accounts_bytes(of, LIMPET_KIND_DATA_FILES);
 
 	if (is_share(of, sum, LARGE_PERCENT))
-		say(verdicts, sum, "file-pages", NULL, NULL,
-		    "are pages of files, not a heap: the kernel takes them back when it needs "
-		    "memory");
+		report(verdicts, sum, "file-pages", NULL, NULL,
+		       "are pages of files, not a heap: the kernel takes them back when it needs "
+		       "memory");
 }
 
 /* What no other sentence is about. */
@@ -404,7 +410,7 @@ static void judge_most(struct verdicts *verdicts)
 		const uint64_t bytes = limpet_accounts_bytes(of, texts[i][0]);
 
 		if (bytes >= MOST_BYTES && bytes > of->rss_bytes / 2)
-			say(verdicts, bytes, texts[i][0], NULL, NULL, "%s", texts[i][1]);
+			report(verdicts, bytes, texts[i][0], NULL, NULL, "%s", texts[i][1]);
 	}
 }
 
@@ -420,13 +426,13 @@ static void judge_data(struct verdicts *verdicts)
 	if (all < MOST_BYTES || all <= of->rss_bytes / 2)
 		return;
 	if (bytes > all / 2)
-		say(verdicts, bytes, LIMPET_KIND_DATA, NULL, NULL,
-		    "are pages of files that are mapped privately and were written to: they are "
-		    "the process's own, and stay until the file is unmapped");
+		report(verdicts, bytes, LIMPET_KIND_DATA, NULL, NULL,
+		       "are pages of files that are mapped privately and were written to: they are "
+		       "the process's own, and stay until the file is unmapped");
 	else
-		say(verdicts, all - bytes, LIMPET_KIND_DATA, NULL, NULL,
-		    "are data of the program and its libraries that was written to: variables, "
-		    "not a heap");
+		report(verdicts, all - bytes, LIMPET_KIND_DATA, NULL, NULL,
+		       "are data of the program and its libraries that was written to: variables, "
+		       "not a heap");
 }
 
 /* An allocator that is a library is followed by attach; any memory by pages. */
@@ -444,26 +450,27 @@ static void judge_unknown(struct verdicts *verdicts)
 			: "limpet pages %d shows which stacks touch new pages from then on",
 		 of->pid);
 	if (of->others[0])
-		say(verdicts, bytes, "unknown", NULL, NULL,
-		    "are of no known owner; the process has an allocator whose heap %s: %s. %s",
-		    of->late ? "limpet does not recognize, or had no time to read"
-			     : "limpet does not recognize",
-		    of->others, next);
+		report(verdicts, bytes, "unknown", NULL, NULL,
+		       "are of no known owner; the process has an allocator whose heap %s: %s. %s",
+		       of->late ? "limpet does not recognize, or had no time to read"
+				: "limpet does not recognize",
+		       of->others, next);
 	else if (of->glibc_unrecognized)
-		say(verdicts, bytes, "glibc-unrecognized", NULL, NULL,
-		    "are of no known owner; the process has glibc and a heap, but no arena of "
-		    "malloc was found: it is of a version that limpet does not know, or another "
-		    "allocator serves the program. %s",
-		    next);
+		report(verdicts, bytes, "glibc-unrecognized", NULL, NULL,
+		       "are of no known owner; the process has glibc and a heap, but no arena of "
+		       "malloc was found: it is of a version that limpet does not know, or another "
+		       "allocator serves the program. %s",
+		       next);
 	else if (of->late)
-		say(verdicts, bytes, "unknown", NULL, NULL,
-		    "are of no known owner, or of one that was not recognized in time. %s", next);
+		report(verdicts, bytes, "unknown", NULL, NULL,
+		       "are of no known owner, or of one that was not recognized in time. %s",
+		       next);
 	else
-		say(verdicts, bytes, "unknown", NULL, NULL,
-		    "are of no known owner: another allocator, a language's runtime, or direct "
-		    "mmap calls. %s",
-		    next);
-	say_next(verdicts, attach ? "limpet attach" : "limpet pages");
+		report(verdicts, bytes, "unknown", NULL, NULL,
+		       "are of no known owner: another allocator, a language's runtime, or direct "
+		       "mmap calls. %s",
+		       next);
+	set_next(verdicts, attach ? "limpet attach" : "limpet pages");
 }
 
 static void judge_rest(struct verdicts *verdicts)
@@ -472,20 +479,21 @@ static void judge_rest(struct verdicts *verdicts)
 	const uint64_t program_break = limpet_accounts_bytes(of, LIMPET_KIND_BREAK);
 
 	if (is_share(of, program_break, NOTABLE_PERCENT))
-		say(verdicts, program_break, "program-break", NULL, NULL,
-		    "were taken by brk(2), but not by malloc: the program, or another allocator, "
-		    "calls sbrk(2) itself");
+		report(verdicts, program_break, "program-break", NULL, NULL,
+		       "were taken by brk(2), but not by malloc: the program, or another "
+		       "allocator, "
+		       "calls sbrk(2) itself");
 	if (is_share(of, of->lazy_free_bytes, NOTABLE_PERCENT))
-		say(verdicts, of->lazy_free_bytes, "lazy-free", NULL, NULL,
-		    "are given up already (MADV_FREE): they count in RSS until the kernel needs "
-		    "memory");
+		report(verdicts, of->lazy_free_bytes, "lazy-free", NULL, NULL,
+		       "are given up already (MADV_FREE): they count in RSS until the kernel needs "
+		       "memory");
 	if (of->late)
-		say(verdicts, 0, "late", NULL, NULL,
-		    "Reading took too long, and what was not read in time counts as of no known "
-		    "owner");
+		report(verdicts, 0, "late", NULL, NULL,
+		       "Reading took too long, and what was not read in time counts as of no known "
+		       "owner");
 	if (of->swap_bytes >= NOTABLE_BYTES)
-		say(verdicts, of->swap_bytes, "swap", NULL, NULL,
-		    "are swapped out, in addition to RSS");
+		report(verdicts, of->swap_bytes, "swap", NULL, NULL,
+		       "are swapped out, in addition to RSS");
 }
 
 int limpet_verdicts_make(struct limpet_explanation *explanation)
@@ -506,8 +514,8 @@ int limpet_verdicts_make(struct limpet_explanation *explanation)
 	judge_most(&verdicts);
 	judge_data(&verdicts);
 	if (!explanation->verdict_count)
-		say(&verdicts, 0, "nothing", NULL, NULL,
-		    "Nothing stands out: no large amount is free, shared or of no known owner");
+		report(&verdicts, 0, "nothing", NULL, NULL,
+		       "Nothing stands out: no large amount is free, shared or of no known owner");
 	if (explanation->verdict_count)
 		qsort(explanation->verdicts, explanation->verdict_count,
 		      sizeof(*explanation->verdicts), compare);

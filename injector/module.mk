@@ -65,7 +65,7 @@ INJECTOR_SRC += \
 	injector/ptrace/arch/$(ARCH)/rest.c \
 	injector/ptrace/arch/$(ARCH)/sigreturn_frame.c \
 	injector/ptrace/arch/$(ARCH)/stop_calls.c \
-	injector/ptrace/last_words.c \
+	injector/ptrace/robust_word.c \
 	injector/ptrace/launch.c \
 	injector/ptrace/awake.c \
 	injector/ptrace/boost.c \
@@ -88,7 +88,7 @@ INJECTOR_SRC += \
 INJECTOR_SRC += \
 	injector/stacks/stack_reader.c \
 	injector/stacks/stack_scene.c \
-	injector/stacks/stack_take.c \
+	injector/stacks/stack_copier.c \
 	injector/stacks/stack_unwind.c \
 	injector/stacks/stacks.c
 

@@ -24,7 +24,7 @@ $(foreach test,$(PREFLIGHT_TESTS),$(eval $(test)_SRC := test/unit/preflight_fixt
 test_preflight_seccomp_SRC += test/unit/docker_profile.c
 test_seccomp_eval_SRC := test/unit/docker_profile.c
 # A command line, and what it says.
-LINE_SRC := cli/ui.c cli/command_line.c cli/debug.c cli/settings.c cli/pid_hint.c cli/shell_word.c cli/pager.c cli/find_program.c
+LINE_SRC := cli/ui.c cli/command_line.c cli/complete.c cli/debug.c cli/settings.c cli/pid_hint.c cli/shell_word.c cli/pager.c cli/find_program.c
 test_ui_SRC := $(LINE_SRC)
 test_capture_options_SRC := cli/capture_options.c $(LINE_SRC)
 test_census_print_SRC := cli/census_print.c $(LINE_SRC)
@@ -68,7 +68,7 @@ $(B)/test/test_code_reader: LDFLAGS_ALL += -Wl,--wrap=limpet_entry_code_make
 $(B)/test/test_quiesce: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=limpet_,memory_read memory_read_own proc_run_time proc_status_read)
 $(B)/test/test_short_stops: LDFLAGS_ALL += -Wl,--wrap=open
 $(B)/test/test_control: LDFLAGS_ALL += -Wl,--wrap=timerfd_settime
-$(B)/test/test_reorder: LDFLAGS_ALL += -Wl,--wrap=limpet_event_describer_put
+$(B)/test/test_reorder: LDFLAGS_ALL += -Wl,--wrap=limpet_event_describer_add
 $(B)/test/test_collector: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=limpet_,monotonic_ns recorder_add_events proc_status_read)
 $(B)/test/test_hijack $(B)/test/test_segment: LDFLAGS_ALL += -Wl,--wrap=limpet_proc_maps_read
 $(B)/test/test_modules: LDFLAGS_ALL += -Wl,--wrap=process_vm_readv
@@ -811,6 +811,6 @@ bench-unwind bench-hooks: bench-%: $(B)/bench/bench_%
 	$(Q)$<
 
 # Where its stages begin and end.
-$(B)/bench/bench_collector: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,limpet_recorder_add_events limpet_event_block_put limpet_trace_writer_put limpet_trace_writer_flush)
+$(B)/bench/bench_collector: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,limpet_recorder_add_events limpet_event_block_append limpet_trace_writer_append limpet_trace_writer_flush)
 bench-collector: $(B)/bench/bench_collector
 	$(Q)$< -j $(B)/bench/collector.json

@@ -44,7 +44,7 @@ char *limpet_export_title(const struct limpet_model *model, const char *subject)
 	if (!model->born)
 		return limpet_plain_text_repair(subject);
 	if (asprintf(&text, "%s, only %s", subject,
-		     limpet_printer_say_births(&printer, model, born)) < 0) {
+		     limpet_printer_format_births(&printer, model, born)) < 0) {
 		text = NULL;
 		return NULL;
 	}

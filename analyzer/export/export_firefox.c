@@ -532,7 +532,7 @@ static int take_blocks(struct writer *writer)
 	const struct limpet_model *model = writer->analysis->model;
 	const struct limpet_replay_options options = {.kept = writer->analysis->kept,
 						      .filter = writer->analysis->filter,
-						      .tell_block = limpet_firefox_blocks_add,
+						      .on_block = limpet_firefox_blocks_add,
 						      .block_context = &writer->blocks};
 	struct limpet_replay *replay;
 	int code;

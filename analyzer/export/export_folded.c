@@ -93,8 +93,8 @@ static int print_tree(const struct limpet_analysis *analysis, const struct limpe
 
 		lengths[at] = path.count;
 		if (path.count)
-			limpet_bytes_put_byte(&path, ';');
-		limpet_bytes_put(&path, name, strlen(name) + 1);
+			limpet_bytes_append_byte(&path, ';');
+		limpet_bytes_append(&path, name, strlen(name) + 1);
 		if (path.failed)
 			break;
 		path.count--; /* the next name overwrites the NUL */

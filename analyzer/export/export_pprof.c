@@ -87,7 +87,7 @@ static uint64_t string_number(struct writer *writer, const char *text)
 		return 0;
 	}
 	if (writer->strings.count > before) {
-		limpet_bytes_put(&writer->text, string->text, strlen(string->text));
+		limpet_bytes_append(&writer->text, string->text, strlen(string->text));
 		writer->failed |=
 			!limpet_protobuf_write(writer->file, PROFILE_STRING, &writer->text);
 	}
@@ -230,16 +230,17 @@ static void write_sample(struct writer *writer, const struct limpet_model_site *
 	for (uint32_t at = site->node; at && !model->nodes[at].lost; at = model->nodes[at].parent)
 		write_location(writer, at);
 	for (uint32_t at = site->node; at && !model->nodes[at].lost; at = model->nodes[at].parent) {
-		limpet_bytes_put_varint(&writer->inner, limpet_locations_address_number(
-								writer->analysis->locations, at));
+		limpet_bytes_append_varint(
+			&writer->inner,
+			limpet_locations_address_number(writer->analysis->locations, at));
 		any = true;
 	}
 	if (!any)
-		limpet_bytes_put_varint(&writer->inner,
-					writer->analysis->locations->address_count + 1ull);
+		limpet_bytes_append_varint(&writer->inner,
+					   writer->analysis->locations->address_count + 1ull);
 	limpet_protobuf_put_message(&writer->message, SAMPLE_LOCATIONS, &writer->inner);
 	for (size_t i = 0; i < type_count(writer); i++)
-		limpet_bytes_put_varint(&writer->inner, values[i]);
+		limpet_bytes_append_varint(&writer->inner, values[i]);
 	limpet_protobuf_put_message(&writer->message, SAMPLE_VALUES, &writer->inner);
 	flush_message(writer, PROFILE_SAMPLE);
 }

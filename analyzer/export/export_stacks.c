@@ -106,8 +106,9 @@ uint32_t limpet_export_stacks_number(struct limpet_export_stacks *stacks, uint32
 	}
 	if (number)
 		return number;
-	return add_special(stacks, limpet_model_came_unseen(model, node) ? LIMPET_LOCATION_UNSEEN
-									 : LIMPET_LOCATION_UNKNOWN);
+	return add_special(stacks, limpet_model_is_unfaulted(model, node)
+					   ? LIMPET_LOCATION_UNFAULTED
+					   : LIMPET_LOCATION_UNKNOWN);
 }
 
 void limpet_export_stacks_done(struct limpet_export_stacks *stacks)

@@ -14,8 +14,8 @@
 static inline void limpet_protobuf_put_value(struct limpet_bytes *message, unsigned field,
 					     uint64_t value)
 {
-	limpet_bytes_put_varint(message, (uint64_t)field << 3);
-	limpet_bytes_put_varint(message, value);
+	limpet_bytes_append_varint(message, (uint64_t)field << 3);
+	limpet_bytes_append_varint(message, value);
 }
 
 /* 0, the default, is left out. */
@@ -29,9 +29,9 @@ static inline void limpet_protobuf_put_number(struct limpet_bytes *message, unsi
 static inline void limpet_protobuf_put_bytes(struct limpet_bytes *message, unsigned field,
 					     const void *bytes, size_t count)
 {
-	limpet_bytes_put_varint(message, (uint64_t)field << 3 | 2);
-	limpet_bytes_put_varint(message, count);
-	limpet_bytes_put(message, bytes, count);
+	limpet_bytes_append_varint(message, (uint64_t)field << 3 | 2);
+	limpet_bytes_append_varint(message, count);
+	limpet_bytes_append(message, bytes, count);
 }
 
 static inline void limpet_protobuf_put_text(struct limpet_bytes *message, unsigned field,
@@ -54,10 +54,10 @@ static inline void limpet_protobuf_put_message(struct limpet_bytes *message, uns
 static inline bool limpet_protobuf_write(FILE *file, unsigned field, struct limpet_bytes *message)
 {
 	uint8_t head[2 * LIMPET_VARINT_MAX_BYTES];
-	size_t count = limpet_varint_put(head, (uint64_t)field << 3 | 2);
+	size_t count = limpet_varint_encode(head, (uint64_t)field << 3 | 2);
 	const bool whole = !message->failed;
 
-	count += limpet_varint_put(head + count, message->count);
+	count += limpet_varint_encode(head + count, message->count);
 	fwrite(head, 1, count, file);
 	if (message->count)
 		fwrite(message->data, 1, message->count, file);

@@ -39,8 +39,8 @@ static bool has_peak(const struct limpet_html_subject *subject)
 }
 
 /* What is live at the end, by the step in which it was allocated. */
-static void put_survivors(struct limpet_html_page *page, const struct limpet_survivors *survivors,
-			  uint32_t node)
+static void append_survivors(struct limpet_html_page *page,
+			     const struct limpet_survivors *survivors, uint32_t node)
 {
 	const struct limpet_survivor *list;
 	const size_t count = limpet_survivors_of_site(survivors, node, &list);
@@ -51,8 +51,8 @@ static void put_survivors(struct limpet_html_page *page, const struct limpet_sur
 }
 
 /* Who allocated by the stack, the most bytes first. */
-static void put_threads(struct limpet_html_page *page,
-			const struct limpet_thread_timeline *thread_timeline, uint32_t node)
+static void append_threads(struct limpet_html_page *page,
+			   const struct limpet_thread_timeline *thread_timeline, uint32_t node)
 {
 	const struct limpet_site_thread *list;
 	const size_t count = limpet_site_threads_of(&thread_timeline->site_threads, node, &list);
@@ -103,9 +103,9 @@ static void print_sites(struct limpet_html_page *page, const struct limpet_html_
 		ROW_COLUMN(page, "t", steps, count, counts.temporary);
 		ROW_COLUMN(page, "r", steps, count, counts.reallocations);
 		if (survivors)
-			put_survivors(page, survivors, site->node);
+			append_survivors(page, survivors, site->node);
 		if (subject->thread_timeline)
-			put_threads(page, subject->thread_timeline, site->node);
+			append_threads(page, subject->thread_timeline, site->node);
 		if (subject->model->owners)
 			limpet_html_row_number(page, "owner",
 					       subject->model->nodes[site->node].owner);
@@ -177,7 +177,7 @@ static json_t *threads(struct limpet_html_page *page, const struct limpet_html_s
 	return array;
 }
 
-static void put_ages(struct limpet_html_page *page, const char *key, const uint64_t *list)
+static void append_ages(struct limpet_html_page *page, const char *key, const uint64_t *list)
 {
 	limpet_html_row_column(page, key);
 	for (unsigned i = 0; i < LIMPET_REPLAY_AGES; i++)
@@ -185,9 +185,9 @@ static void put_ages(struct limpet_html_page *page, const char *key, const uint6
 	limpet_html_row_column_end(page);
 }
 
-static void put_life(struct limpet_html_page *page,
-		     const struct limpet_thread_timeline *thread_timeline,
-		     const struct limpet_replay_site *site)
+static void append_life(struct limpet_html_page *page,
+			const struct limpet_thread_timeline *thread_timeline,
+			const struct limpet_replay_site *site)
 {
 	struct limpet_replay_ages freed = {0}, alive = {0};
 	const struct limpet_thread_timeline_life *lives;
@@ -202,8 +202,8 @@ static void put_life(struct limpet_html_page *page,
 	limpet_html_row_value(page, limpet_json_number(site->largest_bytes));
 	limpet_html_row_key(page, "oldest");
 	limpet_html_row_value(page, limpet_json_seconds(site->oldest_ns));
-	put_ages(page, "alive", alive.blocks);
-	put_ages(page, "aliveBytes", alive.bytes);
+	append_ages(page, "alive", alive.blocks);
+	append_ages(page, "aliveBytes", alive.bytes);
 	ROW_COLUMN(page, "b", lives, count, step);
 	ROW_COLUMN(page, "g", lives, count, age);
 	ROW_COLUMN(page, "n", lives, count, blocks);
@@ -230,7 +230,7 @@ static void print_lives(struct limpet_html_page *page, void *context)
 	page->printer.items = 0;
 	fputs("[", page->printer.file);
 	for (size_t i = 0; !page->printer.error && i < thread_timeline->replay->site_count; i++)
-		put_life(page, thread_timeline, &thread_timeline->replay->sites[i]);
+		append_life(page, thread_timeline, &thread_timeline->replay->sites[i]);
 	fputs("]", page->printer.file);
 }
 

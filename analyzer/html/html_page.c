@@ -60,15 +60,15 @@ static json_int_t frame_number(struct limpet_html_page *page,
 	json_int_t function = number_of(page, page->strings, frame->function);
 	json_int_t file = number_of(page, page->strings, frame->file);
 	json_int_t where = number_of(page, page->strings, module);
-	char look[128], hex[20];
+	char frame_key[128], hex[20];
 	size_t before = json_object_size(page->frames);
 	json_int_t number;
 
 	/* The offset distinguishes only frames without a function. */
-	snprintf(look, sizeof(look), "%lld %lld %u %d %lld %d %" PRIx64, (long long)function,
-		 (long long)file, frame->line, frame->inlined, (long long)where, made,
-		 function < 0 ? offset : 0);
-	number = number_of(page, page->frames, look);
+	snprintf(frame_key, sizeof(frame_key), "%lld %lld %u %d %lld %d %" PRIx64,
+		 (long long)function, (long long)file, frame->line, frame->inlined,
+		 (long long)where, made, function < 0 ? offset : 0);
+	number = number_of(page, page->frames, frame_key);
 	if (json_object_size(page->frames) == before)
 		return number;
 	snprintf(hex, sizeof(hex), "%" PRIx64, offset);
@@ -163,12 +163,12 @@ static int32_t address_number(struct limpet_html_page *page, const struct limpet
 
 /* ------------------------------------------------------------------ rows of numbers */
 
-static void put_text(struct limpet_html_page *page, const char *text)
+static void append_text(struct limpet_html_page *page, const char *text)
 {
-	limpet_bytes_put(&page->row, text, strlen(text));
+	limpet_bytes_append(&page->row, text, strlen(text));
 }
 
-static void put_number(struct limpet_html_page *page, int64_t number)
+static void append_number(struct limpet_html_page *page, int64_t number)
 {
 	char digits[20];
 	size_t at = sizeof(digits);
@@ -179,21 +179,21 @@ static void put_number(struct limpet_html_page *page, int64_t number)
 	while (left /= 10);
 	if (number < 0)
 		digits[--at] = '-';
-	limpet_bytes_put(&page->row, digits + at, sizeof(digits) - at);
+	limpet_bytes_append(&page->row, digits + at, sizeof(digits) - at);
 }
 
 void limpet_html_row_begin(struct limpet_html_page *page)
 {
 	limpet_bytes_clear(&page->row);
-	put_text(page, "{");
+	append_text(page, "{");
 	page->row_began = false;
 }
 
 void limpet_html_row_key(struct limpet_html_page *page, const char *key)
 {
-	put_text(page, page->row_began ? ",\"" : "\"");
-	put_text(page, key);
-	put_text(page, "\":");
+	append_text(page, page->row_began ? ",\"" : "\"");
+	append_text(page, key);
+	append_text(page, "\":");
 	page->row_began = true;
 }
 
@@ -203,7 +203,7 @@ void limpet_html_row_value(struct limpet_html_page *page, json_t *value)
 
 	check(page, text);
 	if (text)
-		put_text(page, text);
+		append_text(page, text);
 	free(text);
 	json_decref(value);
 }
@@ -211,19 +211,19 @@ void limpet_html_row_value(struct limpet_html_page *page, json_t *value)
 void limpet_html_row_number(struct limpet_html_page *page, const char *key, int64_t number)
 {
 	limpet_html_row_key(page, key);
-	put_number(page, number);
+	append_number(page, number);
 }
 
 void limpet_html_row_column(struct limpet_html_page *page, const char *key)
 {
 	limpet_html_row_key(page, key);
-	put_text(page, "[");
+	append_text(page, "[");
 }
 
 void limpet_html_row_add(struct limpet_html_page *page, int64_t number)
 {
-	put_number(page, number);
-	put_text(page, ",");
+	append_number(page, number);
+	append_text(page, ",");
 }
 
 void limpet_html_row_column_end(struct limpet_html_page *page)
@@ -231,12 +231,12 @@ void limpet_html_row_column_end(struct limpet_html_page *page)
 	/* Replaces the last comma. */
 	if (page->row.count && page->row.data[page->row.count - 1] == ',')
 		page->row.count--;
-	put_text(page, "]");
+	append_text(page, "]");
 }
 
 void limpet_html_row_end(struct limpet_html_page *page)
 {
-	put_text(page, "}");
+	append_text(page, "}");
 	check(page, !page->row.failed);
 	if (!page->printer.error)
 		fwrite(page->row.data, 1, page->row.count, page->printer.file);

@@ -27,7 +27,7 @@ struct work {
 	bool failed;           /* out of memory */
 };
 
-static int want_place(struct work *work)
+static int reserve_place(struct work *work)
 {
 	int code = limpet_reserve(&work->pool, &work->pool_capacity, work->pool_count + 1,
 				  sizeof(*work->pool));
@@ -48,7 +48,7 @@ static struct limpet_history_step *place(struct work *work, uint32_t node, size_
 		return NULL;
 	if (pool && work->last[site] && pool[work->last[site] - 1].step == step)
 		return &pool[work->last[site] - 1];
-	if (want_place(work) < 0 || !work->pool) {
+	if (reserve_place(work) < 0 || !work->pool) {
 		work->failed = true;
 		return NULL;
 	}
@@ -313,7 +313,7 @@ static int add_kept(struct work *work)
 	const struct limpet_replay_parts parts = {
 		.find = limpet_history_find_step,
 		.find_context = work->history,
-		.tell_blocks = add_kept_blocks,
+		.on_blocks = add_kept_blocks,
 		.context = work,
 	};
 	struct limpet_replay_options options = *work->selection;
@@ -331,13 +331,13 @@ static int add_kept(struct work *work)
 
 static void pack_step(struct limpet_bytes *to, const struct limpet_history_step *step)
 {
-	limpet_bytes_put_varint(to, step->step);
-	limpet_bytes_put_varint(to, step->counts.allocations);
-	limpet_bytes_put_varint(to, step->counts.allocated_bytes);
-	limpet_bytes_put_varint(to, step->counts.frees + step->counts.untracked);
-	limpet_bytes_put_varint(to, step->counts.freed_bytes + step->counts.untracked_bytes);
-	limpet_bytes_put_varint(to, step->counts.temporary);
-	limpet_bytes_put_varint(to, step->counts.reallocations);
+	limpet_bytes_append_varint(to, step->step);
+	limpet_bytes_append_varint(to, step->counts.allocations);
+	limpet_bytes_append_varint(to, step->counts.allocated_bytes);
+	limpet_bytes_append_varint(to, step->counts.frees + step->counts.untracked);
+	limpet_bytes_append_varint(to, step->counts.freed_bytes + step->counts.untracked_bytes);
+	limpet_bytes_append_varint(to, step->counts.temporary);
+	limpet_bytes_append_varint(to, step->counts.reallocations);
 }
 
 /* Reverses the site's list; returns its oldest step. */

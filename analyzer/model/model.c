@@ -19,7 +19,7 @@ struct limpet_model_private {
 
 /* ------------------------------------------------------------------ figures */
 
-static void take_totals(struct limpet_model *model, const struct limpet_model_sum *sum)
+static void fill_totals(struct limpet_model *model, const struct limpet_model_sum *sum)
 {
 	model->totals =
 		limpet_model_counts_totals(&sum->sums.totals, &sum->totals_before, sum->sums.scale);
@@ -113,7 +113,7 @@ static void add_map(struct limpet_model *model, const struct limpet_model_sum *s
 		model->maps[model->map_count++] = map;
 }
 
-static int take_sites(struct limpet_model *model, const struct limpet_model_sum *sum)
+static int fill_sites(struct limpet_model *model, const struct limpet_model_sum *sum)
 {
 	const struct limpet_site_counts *sites = &sum->sums.sites;
 
@@ -142,7 +142,7 @@ static bool has_owners(const struct limpet_model *model)
 	return false;
 }
 
-static int take_owners(struct limpet_model *model, const struct limpet_trace_reader *reader)
+static int fill_owners(struct limpet_model *model, const struct limpet_trace_reader *reader)
 {
 	char *const *names;
 	uint32_t named = limpet_trace_reader_owners(reader, &names);
@@ -170,7 +170,7 @@ static int take_owners(struct limpet_model *model, const struct limpet_trace_rea
 	return 0;
 }
 
-static int take_sizes(struct limpet_model *model, const struct limpet_model_sum *sum)
+static int fill_sizes(struct limpet_model *model, const struct limpet_model_sum *sum)
 {
 	const struct limpet_scale scale = sum->sums.scale;
 
@@ -192,7 +192,7 @@ static int take_sizes(struct limpet_model *model, const struct limpet_model_sum 
 	return 0;
 }
 
-static int take_sum(struct limpet_model *model, struct limpet_trace_reader *reader)
+static int fill_from_sum(struct limpet_model *model, struct limpet_trace_reader *reader)
 {
 	struct limpet_model_sum sum;
 	int code = limpet_model_sum_init(&sum, reader, model->from_ns, model->to_ns);
@@ -213,10 +213,10 @@ static int take_sum(struct limpet_model *model, struct limpet_trace_reader *read
 	model->timeline = sum.points;
 	model->timeline_count = sum.point_count;
 	sum.points = NULL;
-	take_totals(model, &sum);
-	code = take_sites(model, &sum);
+	fill_totals(model, &sum);
+	code = fill_sites(model, &sum);
 	if (code == 0)
-		code = take_sizes(model, &sum);
+		code = fill_sizes(model, &sum);
 	if (code == 0) {
 		model->missing = sum.missing;
 		limpet_model_judge(model, sum.losses);
@@ -279,10 +279,10 @@ struct limpet_model_symbols *limpet_model_symbol_table(struct limpet_model *mode
 
 static int build(struct limpet_model *model, struct limpet_trace_reader *reader)
 {
-	int code = take_sum(model, reader);
+	int code = fill_from_sum(model, reader);
 
 	if (code == 0)
-		code = take_owners(model, reader);
+		code = fill_owners(model, reader);
 	if (code == 0)
 		code = limpet_model_symbols_new(reader, &model->private->symbols);
 	if (code < 0)

@@ -242,11 +242,11 @@ struct limpet_unfollowed limpet_model_unfollowed(const struct limpet_model *mode
 
 /* A page that came without a fault that was seen, in a trace of touched pages: it never had a
  * stack. */
-static inline bool limpet_model_came_unseen(const struct limpet_model *model, uint32_t node)
+static inline bool limpet_model_is_unfaulted(const struct limpet_model *model, uint32_t node)
 {
 	return model->target->pages && node < model->node_count && model->nodes[node].owner;
 }
-#define LIMPET_MODEL_UNSEEN_WORDS "(came without a fault)"
+#define LIMPET_MODEL_UNFAULTED_WORDS "(came without a fault)"
 
 /* What one of the trace's blocks is: "block", or "page" if it is a trace of touched pages. */
 static inline const char *limpet_model_block_word(const struct limpet_model *model)

@@ -1,7 +1,7 @@
 #include "analyzer/model/model_bounds.h"
 
-void limpet_model_bounds_take(struct limpet_model_missing *missing,
-			      const struct limpet_trace_period *period)
+void limpet_model_bounds_set_missing(struct limpet_model_missing *missing,
+				     const struct limpet_trace_period *period)
 {
 	*missing = (struct limpet_model_missing){
 		.dropped = period->dropped,
@@ -72,9 +72,9 @@ static bool are_counted(const struct limpet_model *model, uint64_t aside)
 	return limpet_losses_exact(model->losses & ~(known | aside));
 }
 
-/* Touched pages whose stacks are lost are found by the last look, which a capture takes unless the
+/* Touched pages whose stacks are lost are found by the last scan, which a capture takes unless the
  * program ended before: only whose they are is unknown then, and how many there were before. */
-static bool looked_last(const struct limpet_model *model)
+static bool scanned_last(const struct limpet_model *model)
 {
 	const enum limpet_end end = model->end->end;
 
@@ -150,7 +150,7 @@ static struct limpet_model_bound bound_mapped(const struct limpet_model *model,
 void limpet_model_bounds_find(struct limpet_model *model, bool whole)
 {
 	const uint64_t stacks =
-		limpet_loss_if(whole && looked_last(model), LIMPET_LOSS_STACKS) & model->losses;
+		limpet_loss_if(whole && scanned_last(model), LIMPET_LOSS_STACKS) & model->losses;
 	const struct limpet_model_totals *totals = &model->totals;
 	const struct missed missed = find_missed(model);
 	struct limpet_model_bounds *bounds = &model->bounds;

@@ -10,8 +10,8 @@
 #include "analyzer/model/model.h"
 
 /* Takes the losses in the file's last period so far. */
-void limpet_model_bounds_take(struct limpet_model_missing *missing,
-			      const struct limpet_trace_period *period);
+void limpet_model_bounds_set_missing(struct limpet_model_missing *missing,
+				     const struct limpet_trace_period *period);
 /* From the model's losses, totals, sizes and `missing`. `whole`: the totals are of all stacks, so
  * that they do not depend on which ones are known. */
 void limpet_model_bounds_find(struct limpet_model *model, bool whole);

@@ -117,7 +117,7 @@ static uint64_t first_tick(struct work *work, size_t segment, uint64_t covered_n
 	return first;
 }
 
-static int want_estimates(struct limpet_model_sum *sum, size_t count)
+static int reserve_estimates(struct limpet_model_sum *sum, size_t count)
 {
 	return limpet_reserve_zeroed(&sum->estimates, &sum->estimate_capacity, count,
 				     sizeof(*sum->estimates));
@@ -137,7 +137,7 @@ static int estimate(struct work *work, const struct limpet_trace_event *row)
 
 	if (!limpet_model_counts_of_row(sums, row, &counts))
 		return 0;
-	if (want_estimates(sum, sums->sites.count) < 0)
+	if (reserve_estimates(sum, sums->sites.count) < 0)
 		return -ENOMEM;
 	site = limpet_site_counts_find(&sums->sites, row->node);
 	estimates = &sum->estimates[site - sums->sites.list];
@@ -223,7 +223,7 @@ static int add_point(struct work *work, const struct limpet_trace_period *period
 }
 
 /* A long overload is recorded in parts, of which a later one may reach back into the one before. */
-static int take_overloads(struct work *work, const struct limpet_trace_period *period)
+static int add_overloads(struct work *work, const struct limpet_trace_period *period)
 {
 	struct limpet_model_sum *sum = work->sum;
 
@@ -246,11 +246,11 @@ static int take_overloads(struct work *work, const struct limpet_trace_period *p
 	return 0;
 }
 
-static void take_losses(struct work *work, const struct limpet_trace_period *period)
+static void set_losses(struct work *work, const struct limpet_trace_period *period)
 {
 	struct limpet_model_sum *sum = work->sum;
 
-	limpet_model_bounds_take(&sum->missing, period);
+	limpet_model_bounds_set_missing(&sum->missing, period);
 	sum->truncated_stacks = period->truncated_stacks;
 	if (period->capture_peak_bytes > work->capture_peak_bytes) {
 		work->capture_peak_bytes = period->capture_peak_bytes;
@@ -374,7 +374,7 @@ static int flush_orphan(struct work *work, size_t *pending)
 	return add_orphan(work, work->segment_count - 1);
 }
 
-static int take_period(struct work *work, size_t block, size_t *pending)
+static int read_period(struct work *work, size_t block, size_t *pending)
 {
 	struct limpet_trace_period *period;
 	size_t events = NO_BLOCK;
@@ -399,9 +399,9 @@ static int take_period(struct work *work, size_t block, size_t *pending)
 	code = flush_orphan(work, pending);
 	if (code == 0)
 		code = add_segment(work, block, events);
-	take_losses(work, period);
+	set_losses(work, period);
 	if (code == 0)
-		code = take_overloads(work, period);
+		code = add_overloads(work, period);
 	if (code == 0 && !work->ended && is_sampled(work))
 		code = add_sampled(work, period, work->segment_count - 1);
 	if (code == 0)
@@ -432,7 +432,7 @@ static int add_past_points(struct work *work, const struct limpet_trace_period *
 
 /* Adds the sums of all that was discarded. A window that begins or ends there begins or ends after
  * them. */
-static int take_sums(struct work *work, size_t block)
+static int read_sums(struct work *work, size_t block)
 {
 	struct limpet_trace_period *sums;
 	int code;
@@ -455,7 +455,7 @@ static int take_sums(struct work *work, size_t block)
 	code = add_segment(work, block, NO_BLOCK);
 	if (code == 0)
 		code = add_past_points(work, sums);
-	take_losses(work, sums);
+	set_losses(work, sums);
 	if (code == 0)
 		code = add_period(work, sums, 0);
 	if (code == 0 && !work->begun && sums->last_ns / LIMPET_TRACE_TICK_NS >= work->from_tick) {
@@ -479,13 +479,13 @@ static int sum_blocks(struct work *work)
 			code = flush_orphan(work, &pending);
 			pending = i;
 		} else if (blocks[i].type == LIMPET_TRACE_PERIOD) {
-			code = take_period(work, i, &pending);
+			code = read_period(work, i, &pending);
 		} else if (blocks[i].type == LIMPET_TRACE_GAP) {
 			work->gap = true;
 		} else if (blocks[i].type == LIMPET_TRACE_SUMS && work->gap) {
 			code = flush_orphan(work, &pending);
 			if (code == 0)
-				code = take_sums(work, i);
+				code = read_sums(work, i);
 		}
 	}
 	return code < 0 ? code : flush_orphan(work, &pending);
@@ -526,7 +526,7 @@ static int sum_to_peak(struct work *again, const struct peak_place *peak)
 }
 
 /* Takes what sites held at the peak, if it is in the file. Returns 1; 0: it is not; or an error. */
-static int take_held(struct work *work)
+static int read_held(struct work *work)
 {
 	size_t block = work->segments[work->peak.segment].period;
 	struct limpet_model_sum *sum = work->sum;
@@ -560,7 +560,7 @@ static int take_held(struct work *work)
 }
 
 /* The peak is where the window begins. */
-static int take_before(struct limpet_model_sum *sum)
+static int copy_before(struct limpet_model_sum *sum)
 {
 	for (size_t i = 0; i < sum->site_count_before; i++) {
 		const struct limpet_site_count *from = &sum->sites_before[i];
@@ -587,8 +587,8 @@ static int sum_peak(struct work *work)
 	int code;
 
 	if (work->peak.segment == NO_BLOCK)
-		return take_before(sum);
-	code = take_held(work);
+		return copy_before(sum);
+	code = read_held(work);
 	if (code)
 		return code < 0 ? code : 0;
 	code = sum_to_peak(&again, &work->peak);
@@ -665,7 +665,7 @@ int limpet_model_sum_init(struct limpet_model_sum *sum, struct limpet_trace_read
 		start_window(&work);
 	if (code == 0)
 		code = sum_peak(&work);
-	if (code == 0 && (work.no_memory || want_estimates(sum, sum->sums.sites.count + 1) < 0))
+	if (code == 0 && (work.no_memory || reserve_estimates(sum, sum->sums.sites.count + 1) < 0))
 		code = -ENOMEM;
 	/* The highest point was in a period that is lost. */
 	if (work.from_tick == 0 && work.to_tick == UINT64_MAX && !is_sampled(&work) &&

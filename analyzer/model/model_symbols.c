@@ -71,7 +71,7 @@ static int read_strings(struct chunk *chunk, struct limpet_cursor *list)
 		return -ENOMEM;
 	for (uint64_t i = 0; i < count; i++) {
 		uint64_t bytes = limpet_cursor_limited(list, LIMPET_TRACE_STRING_MAX_BYTES);
-		const uint8_t *text = limpet_cursor_take(list, bytes);
+		const uint8_t *text = limpet_cursor_bytes(list, bytes);
 
 		if (!text)
 			return -EBADMSG;

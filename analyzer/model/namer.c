@@ -493,7 +493,7 @@ static int add_wishes(struct limpet_namer *namer, const struct limpet_model *mod
 	return code;
 }
 
-int limpet_namer_ask(struct limpet_namer *namer, const struct limpet_model *model)
+int limpet_namer_request(struct limpet_namer *namer, const struct limpet_model *model)
 {
 	int code;
 
@@ -519,7 +519,7 @@ size_t limpet_namer_wait(struct limpet_namer *namer, unsigned seconds)
 	return left;
 }
 
-int limpet_namer_take(struct limpet_namer *namer, struct limpet_model_symbols *symbols)
+int limpet_namer_collect(struct limpet_namer *namer, struct limpet_model_symbols *symbols)
 {
 	int code = 0;
 
@@ -539,12 +539,12 @@ int limpet_namer_take(struct limpet_namer *namer, struct limpet_model_symbols *s
 int limpet_namer_name_model(struct limpet_namer *namer, struct limpet_model *model,
 			    unsigned seconds)
 {
-	int code = limpet_namer_ask(namer, model);
+	int code = limpet_namer_request(namer, model);
 
 	if (code < 0)
 		return code;
 	model->names_looked_up = true;
 	model->names_left = limpet_namer_wait(namer, seconds);
-	code = limpet_namer_take(namer, limpet_model_symbol_table(model));
+	code = limpet_namer_collect(namer, limpet_model_symbol_table(model));
 	return code < 0 ? code : 0;
 }

@@ -25,13 +25,13 @@ int limpet_namer_new(const struct limpet_namer_options *options,
 void limpet_namer_free(struct limpet_namer *namer);
 
 /* Requests each address of the model's stacks that was not requested before. -ENOMEM. */
-int limpet_namer_ask(struct limpet_namer *namer, const struct limpet_model *model);
+int limpet_namer_request(struct limpet_namer *namer, const struct limpet_model *model);
 /* Waits until everything requested was looked up, at most so long. Returns the number of addresses
  * that were not. */
 size_t limpet_namer_wait(struct limpet_namer *namer, unsigned seconds);
 /* Moves what was found since the last call into `symbols`, and settles them. 1: something; 0:
  * nothing; -ENOMEM. */
-int limpet_namer_take(struct limpet_namer *namer, struct limpet_model_symbols *symbols);
+int limpet_namer_collect(struct limpet_namer *namer, struct limpet_model_symbols *symbols);
 /* All of these for a model of a trace that is not sealed. Takes at most so long, and the time of
  * one look-up. -ENOMEM. */
 int limpet_namer_name_model(struct limpet_namer *namer, struct limpet_model *model,

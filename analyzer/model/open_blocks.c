@@ -105,8 +105,8 @@ static struct limpet_open_block block_of(const struct limpet_open_slot *slot)
 					  .sampled = slot->count & SAMPLED};
 }
 
-bool limpet_open_blocks_take(struct limpet_open_blocks *blocks,
-			     const struct limpet_open_block *like, uint32_t hash)
+bool limpet_open_blocks_remove(struct limpet_open_blocks *blocks,
+			       const struct limpet_open_block *like, uint32_t hash)
 {
 	if (!blocks->capacity)
 		return false;

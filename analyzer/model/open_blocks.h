@@ -56,8 +56,8 @@ static inline void limpet_open_blocks_prefetch(const struct limpet_open_blocks *
 int limpet_open_blocks_add(struct limpet_open_blocks *blocks, const struct limpet_open_block *block,
 			   uint32_t hash) LIMPET_MUST_CHECK;
 /* Removes one that is equal to `like`. False: there is none. */
-bool limpet_open_blocks_take(struct limpet_open_blocks *blocks,
-			     const struct limpet_open_block *like, uint32_t hash);
+bool limpet_open_blocks_remove(struct limpet_open_blocks *blocks,
+			       const struct limpet_open_block *like, uint32_t hash);
 /* The next entry from slot `*at` on, which is set to the slot after it; returns the entry's number
  * of blocks, 0: no more. */
 uint64_t limpet_open_blocks_next(const struct limpet_open_blocks *blocks, size_t *at,

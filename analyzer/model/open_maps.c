@@ -41,8 +41,8 @@ static struct limpet_open_maps_entry *find_entry(const struct limpet_open_maps *
 	return entry;
 }
 
-static struct limpet_open_maps_entry *want_entry(struct limpet_open_maps *maps,
-						 const struct limpet_open_map *map)
+static struct limpet_open_maps_entry *find_or_add_entry(struct limpet_open_maps *maps,
+							const struct limpet_open_map *map)
 {
 	struct limpet_open_maps_entry *entry = find_entry(maps, map);
 
@@ -57,7 +57,7 @@ static struct limpet_open_maps_entry *want_entry(struct limpet_open_maps *maps,
 	return entry;
 }
 
-static struct limpet_open_maps_site *want_site(struct limpet_open_maps *maps, uint32_t node)
+static struct limpet_open_maps_site *find_or_add_site(struct limpet_open_maps *maps, uint32_t node)
 {
 	struct limpet_open_maps_site *site;
 
@@ -84,8 +84,8 @@ static struct part *find_part(const struct limpet_open_maps_entry *entry, uint32
 int limpet_open_maps_add(struct limpet_open_maps *maps, const struct limpet_open_map *map,
 			 bool counting)
 {
-	struct limpet_open_maps_entry *entry = want_entry(maps, map);
-	struct limpet_open_maps_site *site = map->kept ? want_site(maps, map->node) : NULL;
+	struct limpet_open_maps_entry *entry = find_or_add_entry(maps, map);
+	struct limpet_open_maps_site *site = map->kept ? find_or_add_site(maps, map->node) : NULL;
 	struct part *part = entry ? find_part(entry, map->thread) : NULL;
 
 	if (!entry || (map->kept && !site))
@@ -109,7 +109,7 @@ int limpet_open_maps_add(struct limpet_open_maps *maps, const struct limpet_open
 }
 
 /* Returns how many of the bytes were in `part`. */
-static uint64_t take_of(struct part *part, uint64_t bytes, bool counting)
+static uint64_t remove_from(struct part *part, uint64_t bytes, bool counting)
 {
 	if (bytes > part->bytes)
 		bytes = part->bytes;
@@ -132,8 +132,8 @@ static void free_parts(struct limpet_open_maps_entry *entry)
 	}
 }
 
-void limpet_open_maps_take(struct limpet_open_maps *maps, const struct limpet_open_map *like,
-			   bool counting)
+void limpet_open_maps_remove(struct limpet_open_maps *maps, const struct limpet_open_map *like,
+			     bool counting)
 {
 	struct limpet_open_maps_entry *entry = find_entry(maps, like);
 	struct part *own = entry ? find_part(entry, like->thread) : NULL;
@@ -142,9 +142,9 @@ void limpet_open_maps_take(struct limpet_open_maps *maps, const struct limpet_op
 	if (!entry)
 		return;
 	if (own)
-		bytes -= take_of(own, bytes, counting);
+		bytes -= remove_from(own, bytes, counting);
 	for (struct part *part = entry->parts; part; part = part->next) {
-		bytes -= take_of(part, bytes, counting);
+		bytes -= remove_from(part, bytes, counting);
 		left += part->bytes;
 	}
 	if (!left) {

@@ -27,8 +27,8 @@ int limpet_open_maps_add(struct limpet_open_maps *maps, const struct limpet_open
 			 bool counting) LIMPET_MUST_CHECK;
 /* Removes like->bytes from the mappings with the stack and time of `like`: first from those of its
  * thread, then from others. Bytes that are not there were mapped before the first events. */
-void limpet_open_maps_take(struct limpet_open_maps *maps, const struct limpet_open_map *like,
-			   bool counting);
+void limpet_open_maps_remove(struct limpet_open_maps *maps, const struct limpet_open_map *like,
+			     bool counting);
 /* By node, for the caller to free. -ENOMEM. */
 int limpet_open_maps_sites(const struct limpet_open_maps *maps,
 			   struct limpet_model_map_site **ret_sites,

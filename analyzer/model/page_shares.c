@@ -42,8 +42,8 @@ static uint64_t examined(struct limpet_page_division *division, uint64_t start, 
 
 static bool is_alone(const struct limpet_page_division *division)
 {
-	for (size_t i = 1; i < division->piece_count; i++)
-		if (division->pieces[i].group != division->pieces[0].group)
+	for (size_t i = 1; i < division->part_count; i++)
+		if (division->parts[i].group != division->parts[0].group)
 			return false;
 	return true;
 }
@@ -55,42 +55,42 @@ static void divide_page(struct limpet_page_division *division)
 	const bool alone = is_alone(division);
 	uint64_t all = 0, sum = 0, given = 0;
 
-	if (!division->piece_count ||
+	if (!division->part_count ||
 	    resident(division, division->page, division->page + page) < page) {
-		division->piece_count = 0;
+		division->part_count = 0;
 		return;
 	}
-	for (size_t i = 0; i < division->piece_count; i++)
-		all += division->pieces[i].bytes;
-	for (size_t i = 0; i < division->piece_count; i++) {
-		const struct limpet_page_piece *piece = &division->pieces[i];
-		struct limpet_page_share *share = &division->groups[piece->group];
+	for (size_t i = 0; i < division->part_count; i++)
+		all += division->parts[i].bytes;
+	for (size_t i = 0; i < division->part_count; i++) {
+		const struct limpet_page_part *part = &division->parts[i];
+		struct limpet_page_share *share = &division->groups[part->group];
 		uint64_t held;
 
-		sum += piece->bytes;
+		sum += part->bytes;
 		held = page * sum / all - given;
 		given += held;
 		share->held_bytes += held;
 		share->alone_bytes += alone ? held : 0;
 	}
-	division->piece_count = 0;
+	division->part_count = 0;
 }
 
 /* A part of a block within one page, of which other blocks may have the rest. Returns how much of
  * it is resident. */
-static int64_t add_piece(struct limpet_page_division *division, uint64_t start, uint64_t end,
-			 uint32_t group)
+static int64_t add_part(struct limpet_page_division *division, uint64_t start, uint64_t end,
+			uint32_t group)
 {
 	const uint64_t page = start & ~(division->page_bytes - 1);
 
 	if (page != division->page)
 		divide_page(division);
 	division->page = page;
-	if (limpet_reserve(&division->pieces, &division->piece_capacity, division->piece_count + 1,
-			   sizeof(*division->pieces)) < 0 ||
-	    !division->pieces)
+	if (limpet_reserve(&division->parts, &division->part_capacity, division->part_count + 1,
+			   sizeof(*division->parts)) < 0 ||
+	    !division->parts)
 		return -ENOMEM;
-	division->pieces[division->piece_count++] = (struct limpet_page_piece){group, end - start};
+	division->parts[division->part_count++] = (struct limpet_page_part){group, end - start};
 	return (int64_t)resident(division, start, end);
 }
 
@@ -132,7 +132,7 @@ int limpet_page_division_add(struct limpet_page_division *division, uint64_t add
 	if (start & mask) {
 		const uint64_t limit = (start | mask) + 1 < end ? (start | mask) + 1 : end;
 
-		part = add_piece(division, start, limit, group);
+		part = add_part(division, start, limit, group);
 		start = limit;
 	}
 	if (part < 0)
@@ -143,7 +143,7 @@ int limpet_page_division_add(struct limpet_page_division *division, uint64_t add
 		on_pages += add_pages(division, start, whole, group);
 		start = whole;
 	}
-	part = start < end ? add_piece(division, start, end, group) : 0;
+	part = start < end ? add_part(division, start, end, group) : 0;
 	if (part < 0)
 		return (int)part;
 	on_pages += (uint64_t)part;
@@ -157,9 +157,9 @@ int limpet_page_division_add(struct limpet_page_division *division, uint64_t add
 void limpet_page_division_end(struct limpet_page_division *division)
 {
 	divide_page(division);
-	free(division->pieces);
-	division->pieces = NULL;
-	division->piece_capacity = 0;
+	free(division->parts);
+	division->parts = NULL;
+	division->part_capacity = 0;
 }
 
 /* ------------------------------------------------------------------ of a trace */
@@ -181,7 +181,7 @@ static int add_range(struct ranges *ranges, const struct limpet_trace_run *range
 }
 
 /* A block that is damaged, or not in order, is one that was not examined. */
-static int take_resident(struct limpet_trace_reader *reader, size_t block, uint64_t *page_bytes,
+static int read_resident(struct limpet_trace_reader *reader, size_t block, uint64_t *page_bytes,
 			 struct ranges *examined, struct ranges *runs)
 {
 	struct limpet_trace_resident *resident;
@@ -252,7 +252,7 @@ static int find_resident(struct limpet_trace_reader *reader, uint64_t *ret_page_
 
 	for (size_t i = 0; i < count && code == 0; i++)
 		if (blocks[i].type == LIMPET_TRACE_RESIDENT && !blocks[i].damaged)
-			code = take_resident(reader, i, ret_page_bytes, examined, runs);
+			code = read_resident(reader, i, ret_page_bytes, examined, runs);
 	return code < 0 || examined->count ? code : -ENODATA;
 }
 

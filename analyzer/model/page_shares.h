@@ -29,7 +29,7 @@ struct limpet_page_share {
 
 /* ------------------------------------------------------------------ dividing */
 
-struct limpet_page_piece {
+struct limpet_page_part {
 	uint32_t group;
 	uint64_t bytes;
 };
@@ -43,10 +43,10 @@ struct limpet_page_division {
 	uint64_t unexamined_blocks, unexamined_bytes; /* on pages whose residency is not known */
 
 	size_t run_at, examined_at;
-	uint64_t block_end; /* of the last block */
-	uint64_t page;      /* the last page, if some of it belongs to blocks so far */
-	struct limpet_page_piece *pieces; /* of that page */
-	size_t piece_count, piece_capacity;
+	uint64_t block_end;             /* of the last block */
+	uint64_t page;                  /* the last page, if some of it belongs to blocks so far */
+	struct limpet_page_part *parts; /* of that page */
+	size_t part_count, part_capacity;
 };
 /* Blocks in order of address; others count from the end of the last one. -ENOMEM. */
 int limpet_page_division_add(struct limpet_page_division *division, uint64_t address, uint64_t size,

@@ -41,7 +41,7 @@ struct moment {
  * the sums or makes later rows count elsewhere. */
 struct thread {
 	uint32_t tid, number; /* index in work->threads */
-	bool kept, met;       /* met: since the last fold */
+	bool kept, seen;      /* seen: since the last fold */
 	/* Since then; from `counts` on, in all. */
 	struct limpet_counts new;
 	uint64_t own_frees, own_freed_bytes;
@@ -53,7 +53,7 @@ struct kind {
 	struct limpet_scaled_block one;
 	uint64_t size, seed;
 	uint32_t node;
-	bool kept, sampled, met;
+	bool kept, sampled, seen;
 	uint32_t allocations, untracked, temporary, reallocations;
 	uint32_t freed[LIMPET_REPLAY_AGES]; /* without those by a realloc */
 };
@@ -69,12 +69,12 @@ struct work {
 	uint32_t *site_of_node; /* index + 1 */
 	struct age *ages;
 	size_t age_count, age_capacity;
-	struct thread *by_tid, **threads, **threads_met, **threads_of_block;
-	size_t thread_count, thread_capacity, met_capacity, thread_met_count, of_block_capacity;
+	struct thread *by_tid, **threads, **threads_seen, **threads_of_block;
+	size_t thread_count, thread_capacity, seen_capacity, thread_seen_count, of_block_capacity;
 	struct limpet_open_maps maps; /* only with a filter that needs events */
 	struct kind *kinds;           /* of the block: one per pair, two if samples differ */
-	uint32_t *kinds_met;
-	size_t kind_capacity, kind_met_capacity, kind_met_count;
+	uint32_t *kinds_seen;
+	size_t kind_capacity, kind_seen_capacity, kind_seen_count;
 	uint32_t sampled_from;  /* index of the kind of pair 0 if sampled */
 	struct moment *moments; /* one more than `ends`, for what is after the last */
 	size_t moment, block, part;
@@ -113,7 +113,7 @@ static struct thread *find_thread(struct work *work, uint32_t tid)
 		return thread;
 	if (limpet_reserve(&work->threads, &work->thread_capacity, work->thread_count + 1,
 			   sizeof(struct thread *)) < 0 ||
-	    limpet_reserve(&work->threads_met, &work->met_capacity, work->thread_count + 1,
+	    limpet_reserve(&work->threads_seen, &work->seen_capacity, work->thread_count + 1,
 			   sizeof(struct thread *)) < 0)
 		return NULL;
 	thread = calloc(1, sizeof(*thread));
@@ -229,18 +229,18 @@ static int count_kind(struct work *work, const struct kind *kind, struct site *s
 	return code;
 }
 
-static int tell_kind(const struct work *work, const struct kind *kind,
-		     const struct limpet_counts *counts)
+static int notify_kind(const struct work *work, const struct kind *kind,
+		       const struct limpet_counts *counts)
 {
 	const struct limpet_replay_parts *parts = work->options->parts;
 	struct limpet_replay_blocks blocks = {
 		.node = kind->node, .size = kind->size, .counts = *counts};
 
-	if (!parts || !parts->tell_blocks)
+	if (!parts || !parts->on_blocks)
 		return 0;
 	for (unsigned i = 0; i < LIMPET_REPLAY_AGES; i++)
 		blocks.freed[i] = kind->one.blocks * kind->freed[i];
-	return parts->tell_blocks(parts->context, work->part, &blocks);
+	return parts->on_blocks(parts->context, work->part, &blocks);
 }
 
 static struct limpet_counts counts_of(const struct kind *kind)
@@ -273,9 +273,9 @@ static int fold_kind(struct work *work, struct kind *kind)
 	if (work->counting) {
 		code = count_kind(work, kind, site, &counts);
 		if (code == 0)
-			code = tell_kind(work, kind, &counts);
+			code = notify_kind(work, kind, &counts);
 	}
-	kind->met = false;
+	kind->seen = false;
 	kind->allocations = kind->untracked = kind->temporary = kind->reallocations = 0;
 	memset(kind->freed, 0, sizeof(kind->freed));
 	return code;
@@ -292,11 +292,11 @@ static int fold_thread(struct work *work, struct thread *thread)
 		thread->all_own_frees += thread->own_frees;
 		thread->all_own_freed_bytes += thread->own_freed_bytes;
 	}
-	thread->met = false;
+	thread->seen = false;
 	thread->new = (struct limpet_counts){0};
 	thread->own_frees = thread->own_freed_bytes = 0;
-	return work->counting && parts && parts->tell_thread
-		       ? parts->tell_thread(parts->context, work->part, &share)
+	return work->counting && parts && parts->on_thread
+		       ? parts->on_thread(parts->context, work->part, &share)
 		       : 0;
 }
 
@@ -304,11 +304,11 @@ static int fold(struct work *work)
 {
 	int code = 0;
 
-	for (size_t i = 0; i < work->kind_met_count && code >= 0; i++)
-		code = fold_kind(work, &work->kinds[work->kinds_met[i]]);
-	for (size_t i = 0; i < work->thread_met_count && code >= 0; i++)
-		code = fold_thread(work, work->threads_met[i]);
-	work->kind_met_count = work->thread_met_count = 0;
+	for (size_t i = 0; i < work->kind_seen_count && code >= 0; i++)
+		code = fold_kind(work, &work->kinds[work->kinds_seen[i]]);
+	for (size_t i = 0; i < work->thread_seen_count && code >= 0; i++)
+		code = fold_thread(work, work->threads_seen[i]);
+	work->kind_seen_count = work->thread_seen_count = 0;
 	note_level(work);
 	return code;
 }
@@ -329,7 +329,7 @@ static bool is_filtered(const struct work *work)
 }
 
 /* Blocks whose allocations were discarded: only their bytes in all are known. */
-static void take_older(struct work *work)
+static void add_older(struct work *work)
 {
 	const struct limpet_model_totals *totals = &work->model->totals;
 	const int64_t start_bytes = (int64_t)totals->live_bytes - totals->growth_bytes;
@@ -348,7 +348,7 @@ static void take_older(struct work *work)
 static void start_window(struct work *work)
 {
 	work->counting = true;
-	take_older(work);
+	add_older(work);
 	for (size_t i = 0; i < work->site_count; i++)
 		work->sites[i].counts.before = work->sites[i].counts.now;
 	for (size_t i = 0; i < work->thread_count; i++)
@@ -356,7 +356,7 @@ static void start_window(struct work *work)
 }
 
 /* Everything must have been folded. */
-static void take_peak(struct work *work)
+static void copy_peak(struct work *work)
 {
 	work->peaked = true;
 	work->peak_tick = UINT64_MAX;
@@ -427,12 +427,12 @@ static int pass_time(struct work *work, uint64_t tick)
 		note_level(work);
 		work->peak_tick = tick_of(model->totals.peak_ns);
 		if (is_at_peak(work))
-			take_peak(work);
+			copy_peak(work);
 	}
 	if (work->counting)
 		pass_moments(work, time_ns);
 	if (work->counting && !work->peaked && tick > work->peak_tick)
-		take_peak(work);
+		copy_peak(work);
 	if (work->options->parts && time_ns >= work->part_until_ns)
 		work->part = work->options->parts->find(work->options->parts->find_context,
 							work->block, time_ns, &work->part_until_ns);
@@ -442,20 +442,20 @@ static int pass_time(struct work *work, uint64_t tick)
 
 /* ------------------------------------------------------------------ rows */
 
-static inline void meet_kind(struct work *work, struct kind *kind)
+static inline void mark_kind(struct work *work, struct kind *kind)
 {
-	if (kind->met)
+	if (kind->seen)
 		return;
-	kind->met = true;
-	work->kinds_met[work->kind_met_count++] = (uint32_t)(kind - work->kinds);
+	kind->seen = true;
+	work->kinds_seen[work->kind_seen_count++] = (uint32_t)(kind - work->kinds);
 }
 
-static inline void meet_thread(struct work *work, struct thread *thread)
+static inline void mark_thread(struct work *work, struct thread *thread)
 {
-	if (thread->met)
+	if (thread->seen)
 		return;
-	thread->met = true;
-	work->threads_met[work->thread_met_count++] = thread;
+	thread->seen = true;
+	work->threads_seen[work->thread_seen_count++] = thread;
 }
 
 static inline bool is_birth_kept(const struct work *work, uint64_t tick)
@@ -469,8 +469,8 @@ static inline int add_allocation(struct work *work, struct kind *kind, struct th
 	work->all_live_bytes += (int64_t)kind->one.bytes;
 	if (!kind->kept || !thread->kept || !is_birth_kept(work, tick))
 		return 0;
-	meet_kind(work, kind);
-	meet_thread(work, thread);
+	mark_kind(work, kind);
+	mark_thread(work, thread);
 	kind->allocations++;
 	limpet_counts_allocate(&thread->new, kind->one.blocks, kind->one.bytes);
 	work->live_bytes += (int64_t)kind->one.bytes;
@@ -495,15 +495,15 @@ static double in_bytes(struct limpet_scale scale, uint64_t bytes)
 	return (double)bytes / (double)(1u << scale.byte_bits);
 }
 
-static inline int tell_block(const struct work *work, const struct thread *thread,
-			     const struct kind *kind, uint64_t made_tick, uint64_t freed_tick)
+static inline int notify_block(const struct work *work, const struct thread *thread,
+			       const struct kind *kind, uint64_t made_tick, uint64_t freed_tick)
 {
 	const struct limpet_replay_options *options = work->options;
 	const struct limpet_scale scale = work->weights.scale;
 
-	if (!options->tell_block)
+	if (!options->on_block)
 		return 0;
-	return options->tell_block(
+	return options->on_block(
 		options->block_context,
 		&(struct limpet_replay_block){.tid = thread->tid,
 					      .node = kind->node,
@@ -519,12 +519,12 @@ static inline int add_untracked(struct work *work, struct kind *kind, struct thr
 {
 	if (!kind->kept || !thread->kept || !is_birth_kept(work, tick))
 		return 0;
-	meet_kind(work, kind);
-	meet_thread(work, thread);
+	mark_kind(work, kind);
+	mark_thread(work, thread);
 	kind->untracked++;
 	limpet_counts_allocate(&thread->new, kind->one.blocks, kind->one.bytes);
 	limpet_counts_untrack(&thread->new, kind->one.blocks, kind->one.bytes);
-	return tell_block(work, thread, kind, tick, tick);
+	return notify_block(work, thread, kind, tick, tick);
 }
 
 static inline struct thread *owner_of(const struct work *work, const struct limpet_trace_rows *rows,
@@ -552,26 +552,26 @@ static inline int add_release(struct work *work, struct kind *kind, struct threa
 	if (!kind->kept || !is_birth_kept(work, like.tick))
 		return 0;
 	if (LIMPET_ROW_KIND(rows->ops[at]) == LIMPET_ROW_FREE) {
-		meet_thread(work, caller);
+		mark_thread(work, caller);
 		caller->own_frees += kind->one.blocks;
 		caller->own_freed_bytes += kind->one.bytes;
 	}
 	/* Not found: its thread is not kept, or its allocation was lost or discarded. */
-	if (!limpet_open_blocks_take(&work->open, &like, hash)) {
+	if (!limpet_open_blocks_remove(&work->open, &like, hash)) {
 		if (work->older_bytes > 0 && !is_filtered(work)) {
 			work->older_bytes -= bytes;
 			work->live_bytes -= bytes;
 		}
 		return 0;
 	}
-	meet_kind(work, kind);
-	meet_thread(work, thread);
+	mark_kind(work, kind);
+	mark_thread(work, thread);
 	kind->freed[age_bucket_of_ticks(work, age)] += !realloc;
 	kind->reallocations += realloc;
 	kind->temporary += temporary;
 	limpet_counts_free(&thread->new, kind->one.blocks, kind->one.bytes, temporary, realloc);
 	work->live_bytes -= bytes;
-	return tell_block(work, thread, kind, like.tick, tick);
+	return notify_block(work, thread, kind, like.tick, tick);
 }
 
 static int add_map_row(struct work *work, const struct kind *kind, const struct thread *thread,
@@ -591,12 +591,13 @@ static int add_map_row(struct work *work, const struct kind *kind, const struct 
 								      .thread = thread->number,
 								      .kept = thread->kept},
 					    work->counting);
-	limpet_open_maps_take(&work->maps,
-			      &(struct limpet_open_map){.bytes = kind->size,
-							.tick = birth,
-							.node = kind->node,
-							.thread = owner_of(work, rows, at)->number},
-			      work->counting);
+	limpet_open_maps_remove(
+		&work->maps,
+		&(struct limpet_open_map){.bytes = kind->size,
+					  .tick = birth,
+					  .node = kind->node,
+					  .thread = owner_of(work, rows, at)->number},
+		work->counting);
 	return 0;
 }
 
@@ -669,7 +670,7 @@ static int add_rows(struct work *work, const struct limpet_trace_rows *rows)
 		 * is the peak. If it is not reached because of losses, only the time counts. */
 		if (tick == work->peak_tick && !work->peaked && is_at_peak(work)) {
 			code = fold(work);
-			take_peak(work);
+			copy_peak(work);
 			set_next(work);
 		}
 	}
@@ -678,7 +679,7 @@ static int add_rows(struct work *work, const struct limpet_trace_rows *rows)
 
 /* ------------------------------------------------------------------ blocks */
 
-static int take_threads_of_block(struct work *work, const struct limpet_trace_events *events)
+static int read_threads_of_block(struct work *work, const struct limpet_trace_events *events)
 {
 	const uint32_t *tids;
 	const uint32_t count = limpet_trace_events_threads(events, &tids);
@@ -694,7 +695,7 @@ static int take_threads_of_block(struct work *work, const struct limpet_trace_ev
 	return 0;
 }
 
-static int take_kinds(struct work *work, const struct limpet_trace_events *events)
+static int read_kinds(struct work *work, const struct limpet_trace_events *events)
 {
 	/* If only overloads are sampled, a sampled block weighs more than another. */
 	const bool mixed = work->model->sample_bytes && !work->model->target->sample_bytes;
@@ -706,8 +707,8 @@ static int take_kinds(struct work *work, const struct limpet_trace_events *event
 
 	if (limpet_reserve(&work->kinds, &work->kind_capacity, count + 1, sizeof(*work->kinds)) <
 		    0 ||
-	    limpet_reserve(&work->kinds_met, &work->kind_met_capacity, count + 1,
-			   sizeof(*work->kinds_met)) < 0)
+	    limpet_reserve(&work->kinds_seen, &work->kind_seen_capacity, count + 1,
+			   sizeof(*work->kinds_seen)) < 0)
 		return -ENOMEM;
 	work->sampled_from = mixed ? pairs : 0;
 	for (size_t i = 0; i < count; i++) {
@@ -736,9 +737,9 @@ static int replay_block(struct work *work, struct limpet_trace_reader *reader, s
 	work->block = block;
 	work->next_tick = 0;
 	work->part_until_ns = work->options->parts ? 0 : UINT64_MAX;
-	code = take_threads_of_block(work, events);
+	code = read_threads_of_block(work, events);
 	if (code == 0)
-		code = take_kinds(work, events);
+		code = read_kinds(work, events);
 	while (code == 0 && !work->ended && (code = limpet_trace_events_rows(events, &rows)) == 1)
 		code = add_rows(work, rows);
 	folded = fold(work);
@@ -773,11 +774,11 @@ static int replay_all(struct work *work, struct limpet_trace_reader *reader)
 	return pass_time(work, UINT64_MAX);
 }
 
-static int tell_alive(const struct work *work, const struct limpet_replay_block *block)
+static int notify_alive(const struct work *work, const struct limpet_replay_block *block)
 {
 	const struct limpet_replay_options *options = work->options;
 
-	return options->tell_block ? options->tell_block(options->block_context, block) : 0;
+	return options->on_block ? options->on_block(options->block_context, block) : 0;
 }
 
 static int add_alive(struct work *work)
@@ -801,14 +802,14 @@ static int add_alive(struct work *work)
 		if (age_ns > site->oldest_ns)
 			site->oldest_ns = age_ns;
 		if (code == 0)
-			code = tell_alive(work,
-					  &(struct limpet_replay_block){
-						  .tid = work->threads[block.thread]->tid,
-						  .node = block.node,
-						  .blocks = in_blocks(scale, count * one.blocks),
-						  .bytes = in_bytes(scale, count * one.bytes),
-						  .made_ns = time_ns,
-						  .freed_ns = UINT64_MAX});
+			code = notify_alive(work,
+					    &(struct limpet_replay_block){
+						    .tid = work->threads[block.thread]->tid,
+						    .node = block.node,
+						    .blocks = in_blocks(scale, count * one.blocks),
+						    .bytes = in_bytes(scale, count * one.bytes),
+						    .made_ns = time_ns,
+						    .freed_ns = UINT64_MAX});
 	}
 	return code;
 }
@@ -830,7 +831,7 @@ static struct limpet_model_site figures_of(const struct work *work, const struct
 }
 
 /* Returns their number. */
-static size_t take_ages(const struct work *work, const struct site *site,
+static size_t fill_ages(const struct work *work, const struct site *site,
 			struct limpet_replay_age *to)
 {
 	const struct limpet_scale scale = work->weights.scale;
@@ -865,7 +866,7 @@ static int compare_threads(const void *a, const void *b)
 	return x->tid < y->tid ? -1 : x->tid > y->tid;
 }
 
-static int take_sites(const struct work *work, struct limpet_replay *replay)
+static int fill_sites(const struct work *work, struct limpet_replay *replay)
 {
 	size_t age_count = 0;
 
@@ -887,14 +888,14 @@ static int take_sites(const struct work *work, struct limpet_replay *replay)
 		to->largest_bytes = from->largest;
 		to->oldest_ns = from->oldest_ns;
 		to->ages = &replay->ages[age_count];
-		to->age_count = take_ages(work, from, &replay->ages[age_count]);
+		to->age_count = fill_ages(work, from, &replay->ages[age_count]);
 		age_count += to->age_count;
 		replay->site_count++;
 	}
 	return 0;
 }
 
-static int take_threads(const struct work *work, struct limpet_replay *replay)
+static int fill_threads(const struct work *work, struct limpet_replay *replay)
 {
 	const struct limpet_scale scale = work->weights.scale;
 
@@ -918,7 +919,7 @@ static int take_threads(const struct work *work, struct limpet_replay *replay)
 	return 0;
 }
 
-static int take_moments(const struct work *work, struct limpet_replay *replay)
+static int fill_moments(const struct work *work, struct limpet_replay *replay)
 {
 	/* Moments were made for all ends, or there are none. */
 	const size_t count = work->moments ? work->options->end_count : 0;
@@ -948,7 +949,7 @@ static int take_moments(const struct work *work, struct limpet_replay *replay)
 	return 0;
 }
 
-static int take_sizes(const struct work *work, struct limpet_replay *replay)
+static int fill_sizes(const struct work *work, struct limpet_replay *replay)
 {
 	const struct limpet_scale scale = work->weights.scale;
 
@@ -967,7 +968,7 @@ static int take_sizes(const struct work *work, struct limpet_replay *replay)
 	return 0;
 }
 
-static void take_births(struct work *work)
+static void set_births(struct work *work)
 {
 	uint64_t from_ns = 0, to_ns = UINT64_MAX, to;
 
@@ -984,7 +985,7 @@ static void free_counting(struct work *work)
 {
 	limpet_open_blocks_done(&work->open);
 	free(LIMPET_TAKE(work->kinds));
-	free(LIMPET_TAKE(work->kinds_met));
+	free(LIMPET_TAKE(work->kinds_seen));
 }
 
 static void free_work(struct work *work)
@@ -995,7 +996,7 @@ static void free_work(struct work *work)
 	for (size_t i = 0; i < work->thread_count; i++)
 		free(work->threads[i]);
 	free(work->threads);
-	free(work->threads_met);
+	free(work->threads_seen);
 	free(work->threads_of_block);
 	free(work->sites);
 	free(work->site_of_node);
@@ -1019,7 +1020,7 @@ int limpet_replay_new(struct limpet_trace_reader *reader, const struct limpet_mo
 					 LIMPET_LOSS_GIVEN_UP)};
 	int code = -ENOMEM;
 
-	take_births(&work);
+	set_births(&work);
 	work.site_of_node = calloc(model->node_count + 1ul, sizeof(*work.site_of_node));
 	if (options->end_count)
 		work.moments = calloc(options->end_count + 1, sizeof(*work.moments));
@@ -1033,13 +1034,13 @@ int limpet_replay_new(struct limpet_trace_reader *reader, const struct limpet_mo
 		free_counting(&work);
 	}
 	if (code == 0)
-		code = take_sites(&work, replay);
+		code = fill_sites(&work, replay);
 	if (code == 0)
-		code = take_threads(&work, replay);
+		code = fill_threads(&work, replay);
 	if (code == 0)
-		code = take_moments(&work, replay);
+		code = fill_moments(&work, replay);
 	if (code == 0)
-		code = take_sizes(&work, replay);
+		code = fill_sizes(&work, replay);
 	if (code == 0)
 		code = limpet_open_maps_sites(&work.maps, &replay->maps, &replay->map_count);
 	free_work(&work);

@@ -55,14 +55,15 @@ struct limpet_replay_moment {
 	uint64_t allocations, allocated_bytes, frees, temporary_allocations;
 };
 
-/* What one thread did in a part of the window, or in a piece of that part. This and the next are in
- * the scale of limpet_replay_scale(). */
+/* What one thread did in a part of the window, or in a section of that part. This and the next are
+ * in the scale of limpet_replay_scale(). */
 struct limpet_replay_share {
 	uint32_t tid;
 	struct limpet_counts counts; /* of blocks that it allocated */
 	uint64_t own_frees;          /* calls that it made */
 };
-/* Figures of the blocks of one stack and one size in a part of the window, or in a piece of it. */
+/* Figures of the blocks of one stack and one size in a part of the window, or in a section of it.
+ */
 struct limpet_replay_blocks {
 	uint32_t node;
 	uint64_t size;
@@ -78,10 +79,10 @@ struct limpet_replay_parts {
 	size_t (*find)(const void *find_context, size_t block, uint64_t time_ns,
 		       uint64_t *ret_until_ns);
 	const void *find_context;
-	/* Called for each piece, in the order of time. They return 0, or < 0 to end the replay.
+	/* Called for each section, in the order of time. They return 0, or < 0 to end the replay.
 	 * Either may be NULL. */
-	int (*tell_thread)(void *context, size_t part, const struct limpet_replay_share *share);
-	int (*tell_blocks)(void *context, size_t part, const struct limpet_replay_blocks *blocks);
+	int (*on_thread)(void *context, size_t part, const struct limpet_replay_share *share);
+	int (*on_blocks)(void *context, size_t part, const struct limpet_replay_blocks *blocks);
 	void *context;
 };
 
@@ -100,7 +101,7 @@ struct limpet_replay_options {
 	const struct limpet_replay_parts *parts; /* NULL: none */
 	/* Called for each block when it is freed, and at the end for the others; for a model of the
 	 * whole capture. Returns 0, or < 0 to end the replay. NULL: none. */
-	int (*tell_block)(void *block_context, const struct limpet_replay_block *block);
+	int (*on_block)(void *block_context, const struct limpet_replay_block *block);
 	void *block_context;
 	/* Called now and then, with `done` of `all` blocks read; NULL: none. */
 	void (*progress)(void *context, size_t done, size_t all);
@@ -131,7 +132,7 @@ int limpet_replay_new(struct limpet_trace_reader *reader, const struct limpet_mo
 		      struct limpet_replay **ret_replay) LIMPET_MUST_CHECK;
 void limpet_replay_free(struct limpet_replay *replay);
 
-/* That of the figures in pieces of parts. */
+/* That of the figures in sections of parts. */
 struct limpet_scale limpet_replay_scale(const struct limpet_model *model);
 
 /* Adds the site's blocks by age. */

@@ -97,7 +97,7 @@ static int intern_string(struct limpet_locations_tables *tables, const char *str
 }
 
 /* Items have numbers of 32 bits. */
-static int want(void *array, size_t *capacity, uint32_t count, size_t item_bytes)
+static int reserve_items(void *array, size_t *capacity, uint32_t count, size_t item_bytes)
 {
 	return count > MOST_ITEMS ? -ENOMEM : limpet_reserve(array, capacity, count, item_bytes);
 }
@@ -122,8 +122,8 @@ static int add_function(struct limpet_locations *locations, const struct limpet_
 		key = NULL;
 		return -ENOMEM;
 	}
-	if (want(&locations->functions, &tables->function_capacity, locations->function_count + 1,
-		 sizeof(*locations->functions)) < 0)
+	if (reserve_items(&locations->functions, &tables->function_capacity,
+			  locations->function_count + 1, sizeof(*locations->functions)) < 0)
 		return -ENOMEM;
 	result = find_entry(&tables->functions, key, (size_t)length, locations->function_count,
 			    &entry);
@@ -159,8 +159,9 @@ static int add_place(struct limpet_locations *locations, uint32_t function, cons
 	struct entry *entry = NULL;
 	int result = intern_string(tables, file, &key.file);
 
-	if (result < 0 || want(&locations->locations, &tables->place_capacity,
-			       locations->location_count + 1, sizeof(*locations->locations)) < 0)
+	if (result < 0 ||
+	    reserve_items(&locations->locations, &tables->place_capacity,
+			  locations->location_count + 1, sizeof(*locations->locations)) < 0)
 		return -ENOMEM;
 	result = find_entry(&tables->locations, &key, sizeof(key), locations->location_count,
 			    &entry);
@@ -209,13 +210,13 @@ static int add_run(struct limpet_locations *locations, const struct limpet_trace
 	struct limpet_locations_tables *tables = locations->tables;
 	struct limpet_frame frames[LIMPET_NODE_FRAMES_MAX];
 	size_t count = limpet_node_frames(locations->model, node, frames, LIMPET_NODE_FRAMES_MAX);
-	int result = want(&tables->runs, &tables->run_capacity, tables->run_count + 1,
-			  sizeof(*tables->runs));
+	int result = reserve_items(&tables->runs, &tables->run_capacity, tables->run_count + 1,
+				   sizeof(*tables->runs));
 
 	if (result == 0)
-		result = want(&tables->run_places, &tables->run_place_capacity,
-			      tables->run_place_count + (uint32_t)count,
-			      sizeof(*tables->run_places));
+		result = reserve_items(&tables->run_places, &tables->run_place_capacity,
+				       tables->run_place_count + (uint32_t)count,
+				       sizeof(*tables->run_places));
 	if (result < 0)
 		return result;
 	tables->runs[tables->run_count++] =
@@ -257,7 +258,7 @@ static int add_fixed(struct limpet_locations *locations)
 	static const char *const names[] = {
 		[LIMPET_LOCATION_UNKNOWN] = "(stack unknown)",
 		[LIMPET_LOCATION_CUT] = "(stack cut short)",
-		[LIMPET_LOCATION_UNSEEN] = LIMPET_MODEL_UNSEEN_WORDS,
+		[LIMPET_LOCATION_UNFAULTED] = LIMPET_MODEL_UNFAULTED_WORDS,
 	};
 	uint32_t number;
 	int result = 0;
@@ -344,7 +345,7 @@ uint32_t limpet_locations_address_number(const struct limpet_locations *location
 
 /* ------------------------------------------------------------------ stacks */
 
-static int want_stack(struct limpet_locations_tables *tables, size_t count)
+static int reserve_stack(struct limpet_locations_tables *tables, size_t count)
 {
 	int code = limpet_reserve(&tables->stack, &tables->stack_capacity, count,
 				  sizeof(*tables->stack));
@@ -391,10 +392,10 @@ int limpet_locations_stack(struct limpet_locations *locations, uint32_t node, bo
 {
 	const struct limpet_model *model = locations->model;
 	struct limpet_locations_tables *tables = locations->tables;
-	const bool unseen = limpet_model_came_unseen(model, node);
+	const bool unfaulted = limpet_model_is_unfaulted(model, node);
 	bool cut = false, unknown = !node;
 	size_t count = 0;
-	int result = want_stack(tables, 2);
+	int result = reserve_stack(tables, 2);
 
 	while (result == 0 && node && node < model->node_count) {
 		const struct limpet_trace_node *at = &model->nodes[node];
@@ -404,7 +405,7 @@ int limpet_locations_stack(struct limpet_locations *locations, uint32_t node, bo
 		cut |= at->lost || at->truncated;
 		if (at->lost)
 			break;
-		result = want_stack(tables, count + more + 2);
+		result = reserve_stack(tables, count + more + 2);
 		for (uint32_t i = 0; i < more && result == 0; i++)
 			tables->stack[count++] = list[i];
 		node = at->parent;
@@ -413,8 +414,8 @@ int limpet_locations_stack(struct limpet_locations *locations, uint32_t node, bo
 		return result;
 	if (!full)
 		count = fold(locations, count);
-	if (unseen && !count)
-		tables->stack[count++] = LIMPET_LOCATION_UNSEEN;
+	if (unfaulted && !count)
+		tables->stack[count++] = LIMPET_LOCATION_UNFAULTED;
 	else if (unknown || (!count && !cut))
 		tables->stack[count++] = LIMPET_LOCATION_UNKNOWN;
 	else if (cut)

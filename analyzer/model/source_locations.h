@@ -17,8 +17,8 @@
 /* The functions that every trace has, also as locations. */
 enum {
 	LIMPET_LOCATION_UNKNOWN = 0, /* of node 0 */
-	LIMPET_LOCATION_CUT = 1,   /* the outermost frame of a stack that was cut short, or lost */
-	LIMPET_LOCATION_UNSEEN = 2 /* of pages that came without a fault, instead of a stack */
+	LIMPET_LOCATION_CUT = 1, /* the outermost frame of a stack that was cut short, or lost */
+	LIMPET_LOCATION_UNFAULTED = 2 /* of pages that came without a fault, instead of a stack */
 };
 
 struct limpet_function {

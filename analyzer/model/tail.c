@@ -36,7 +36,7 @@ struct step {
 	size_t thread_count, thread_capacity;
 };
 
-enum taking {
+enum reading {
 	AT_FIRST,  /* all that is there */
 	FOLLOWING, /* what is new: it must continue where the last period ended */
 	AGAIN      /* all of it, without steps: these exist already */
@@ -72,7 +72,7 @@ struct limpet_tail {
 	bool again;      /* all of it must be added up again */
 	bool inexact;
 
-	size_t taken, most; /* by the current update: sums of sites, and rows; most 0: no limit */
+	size_t added, most; /* by the current update: sums of sites, and rows; most 0: no limit */
 };
 
 /* ------------------------------------------------------------------ one period */
@@ -157,9 +157,9 @@ static int add_past_points(struct limpet_tail *tail, const struct limpet_trace_p
 	return code;
 }
 
-static void take_losses(struct limpet_tail *tail, const struct limpet_trace_period *period)
+static void set_losses(struct limpet_tail *tail, const struct limpet_trace_period *period)
 {
-	limpet_model_bounds_take(&tail->missing, period);
+	limpet_model_bounds_set_missing(&tail->missing, period);
 	tail->truncated_stacks = period->truncated_stacks;
 	if (period->capture_peak_bytes > tail->peak_bytes) {
 		tail->peak_bytes = period->capture_peak_bytes;
@@ -176,7 +176,7 @@ static int add_period(struct limpet_tail *tail, struct step *step,
 	int code;
 
 	tail->row_by_row |= period->overload_count > 0;
-	tail->taken += tail->row_by_row ? period->rows : period->site_count;
+	tail->added += tail->row_by_row ? period->rows : period->site_count;
 	limpet_site_counts_clear(&tail->part.sites);
 	tail->part.totals.counts = tail->sums.totals.counts;
 	if (tail->row_by_row)
@@ -192,7 +192,7 @@ static int add_period(struct limpet_tail *tail, struct step *step,
 	counts = tail->part.totals.counts;
 	tail->sums.totals = period->totals;
 	tail->sums.totals.counts = counts;
-	take_losses(tail, period);
+	set_losses(tail, period);
 	tail->last_ns = period->last_ns;
 	tail->begun = true;
 	point = limpet_model_counts_point(period, &tail->sums.totals, tail->sums.scale);
@@ -243,7 +243,7 @@ static int end_step(struct limpet_tail *tail, struct step *step, int code)
 	return 0;
 }
 
-static int take_period(struct limpet_tail *tail, size_t block, enum taking taking)
+static int read_period(struct limpet_tail *tail, size_t block, enum reading reading)
 {
 	struct limpet_trace_period *period;
 	struct step step;
@@ -262,12 +262,12 @@ static int take_period(struct limpet_tail *tail, size_t block, enum taking takin
 	if (tail->begun && period->first_ns < tail->last_ns && period->last_ns <= tail->last_ns) {
 		/* Replaces periods that were already added: ignored. A period without duration is a
 		 * new one. */
-	} else if (tail->begun && taking == FOLLOWING && period->first_ns != tail->last_ns) {
+	} else if (tail->begun && reading == FOLLOWING && period->first_ns != tail->last_ns) {
 		tail->again = true;
 	} else {
 		tail->inexact |= tail->begun && period->first_ns != tail->last_ns;
-		code = add_period(tail, taking == AGAIN ? NULL : &step, period);
-		if (taking != AGAIN)
+		code = add_period(tail, reading == AGAIN ? NULL : &step, period);
+		if (reading != AGAIN)
 			code = end_step(tail, &step, code);
 	}
 	limpet_trace_period_free(period);
@@ -275,7 +275,7 @@ static int take_period(struct limpet_tail *tail, size_t block, enum taking takin
 }
 
 /* Adds the sums of all that was discarded. */
-static int take_given_up(struct limpet_tail *tail, size_t block)
+static int read_given_up(struct limpet_tail *tail, size_t block)
 {
 	struct limpet_trace_period *sums;
 	int code = limpet_trace_period_load(tail->reader, block, &sums);
@@ -291,7 +291,7 @@ static int take_given_up(struct limpet_tail *tail, size_t block)
 	return code;
 }
 
-static int take_blocks(struct limpet_tail *tail, enum taking taking)
+static int read_blocks(struct limpet_tail *tail, enum reading reading)
 {
 	const struct limpet_trace_block *blocks;
 	size_t count = limpet_trace_reader_blocks(tail->reader, &blocks);
@@ -300,17 +300,17 @@ static int take_blocks(struct limpet_tail *tail, enum taking taking)
 	for (; tail->blocks < count && code == 0 && !tail->again; tail->blocks++) {
 		const struct limpet_trace_block *block = &blocks[tail->blocks];
 
-		if (taking == FOLLOWING && tail->most && tail->taken >= tail->most)
+		if (reading == FOLLOWING && tail->most && tail->added >= tail->most)
 			break;
 		if (block->damaged)
 			continue;
 		if (block->type == LIMPET_TRACE_GAP)
 			tail->gap = true;
 		else if (block->type == LIMPET_TRACE_SUMS && tail->gap && !tail->begun)
-			code = take_given_up(tail, tail->blocks);
+			code = read_given_up(tail, tail->blocks);
 		else if (block->type == LIMPET_TRACE_PERIOD)
-			code = take_period(tail, tail->blocks, taking);
-		else if (block->type == LIMPET_TRACE_SYMBOLS && taking == FOLLOWING) {
+			code = read_period(tail, tail->blocks, reading);
+		else if (block->type == LIMPET_TRACE_SYMBOLS && reading == FOLLOWING) {
 			code = limpet_model_symbols_add_block(tail->symbols, tail->reader,
 							      tail->blocks);
 			tail->generation++;
@@ -322,7 +322,7 @@ static int take_blocks(struct limpet_tail *tail, enum taking taking)
 /* ------------------------------------------------------------------ opening, following */
 
 /* Starts at the first block of a reader just opened. */
-static int add_up(struct limpet_tail *tail, enum taking taking)
+static int add_up(struct limpet_tail *tail, enum reading reading)
 {
 	const struct limpet_trace_target *target = limpet_trace_reader_target(tail->reader);
 	uint64_t sample_bytes =
@@ -338,7 +338,7 @@ static int add_up(struct limpet_tail *tail, enum taking taking)
 	tail->last_ns = 0;
 	tail->blocks = tail->point_count = tail->point_skip = 0;
 	tail->point_step = 1;
-	return take_blocks(tail, taking);
+	return read_blocks(tail, reading);
 }
 
 /* Adds the difference to the step. */
@@ -443,21 +443,21 @@ void limpet_tail_free(struct limpet_tail *tail)
 	free(tail);
 }
 
-void limpet_tail_take_namer(struct limpet_tail *tail, struct limpet_namer *namer)
+void limpet_tail_set_namer(struct limpet_tail *tail, struct limpet_namer *namer)
 {
 	limpet_namer_free(tail->namer);
 	tail->namer = namer;
 }
 
-static int take_names(struct limpet_tail *tail)
+static int update_names(struct limpet_tail *tail)
 {
 	int code;
 
 	if (!tail->namer)
 		return 0;
-	code = limpet_namer_ask(tail->namer, tail->model);
+	code = limpet_namer_request(tail->namer, tail->model);
 	if (code == 0)
-		code = limpet_namer_take(tail->namer, tail->symbols);
+		code = limpet_namer_collect(tail->namer, tail->symbols);
 	return code;
 }
 
@@ -470,14 +470,14 @@ int limpet_tail_update(struct limpet_tail *tail, struct limpet_err *err)
 	int code = blocks < 0 && blocks != -ESTALE ? (int)blocks : 0, names;
 
 	*err = (struct limpet_err){0};
-	tail->taken = 0;
+	tail->added = 0;
 	if (blocks >= 0) {
 		limpet_model_live_refresh(tail->model, tail->reader);
-		code = take_blocks(tail, FOLLOWING);
+		code = read_blocks(tail, FOLLOWING);
 	}
 	if (code == 0 && (tail->again || blocks == -ESTALE))
 		code = add_up_again(tail, err);
-	names = code == 0 ? take_names(tail) : 0;
+	names = code == 0 ? update_names(tail) : 0;
 	tail->generation += tail->model->node_count != nodes || names > 0;
 	if (code == 0 && names < 0)
 		code = names;
@@ -537,7 +537,7 @@ static size_t first_step(const struct limpet_tail *tail, uint64_t *ret_from,
 	return first;
 }
 
-static void take_totals(struct limpet_tail *tail, const struct limpet_totals *before)
+static void fill_totals(struct limpet_tail *tail, const struct limpet_totals *before)
 {
 	struct limpet_model_totals *totals = &tail->model->totals;
 
@@ -577,7 +577,7 @@ static struct limpet_counts counts_before(const struct limpet_tail *tail,
 	return within ? limpet_counts_less(&site->counts, &within->counts) : site->counts;
 }
 
-static int take_sites(struct limpet_tail *tail, size_t first)
+static int fill_sites(struct limpet_tail *tail, size_t first)
 {
 	struct limpet_model *model = tail->model;
 	const struct limpet_site_counts *from = &tail->sums.sites;
@@ -610,12 +610,12 @@ const struct limpet_model *limpet_tail_model(struct limpet_tail *tail)
 
 	if (points)
 		model->timeline = points;
-	if (!points || take_sites(tail, first) < 0)
+	if (!points || fill_sites(tail, first) < 0)
 		return NULL;
 	model->timeline_count = tail->point_count;
 	if (tail->point_count)
 		memcpy(points, tail->points, tail->point_count * sizeof(*points));
-	take_totals(tail, before);
+	fill_totals(tail, before);
 	model->windowed = tail->window_ns != 0;
 	model->to_ns = tail->last_ns;
 	model->compact = model->target->compact;

@@ -22,7 +22,7 @@ int limpet_tail_open(const char *path, struct limpet_tail **ret_tail,
 void limpet_tail_free(struct limpet_tail *tail);
 
 /* Names are looked up from now on; takes the namer over. */
-void limpet_tail_take_namer(struct limpet_tail *tail, struct limpet_namer *namer);
+void limpet_tail_set_namer(struct limpet_tail *tail, struct limpet_namer *namer);
 
 /* Reads what is new. 1: something; 0: nothing; or the errors of reading. */
 int limpet_tail_update(struct limpet_tail *tail, struct limpet_err *err) LIMPET_MUST_CHECK;

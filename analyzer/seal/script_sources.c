@@ -96,9 +96,9 @@ static int look_up(struct place *list, size_t count,
 }
 
 /* The places of one address. */
-static int tell(const struct limpet_model *model, const struct limpet_model_address *address,
-		const struct place *list, size_t count,
-		const struct limpet_script_sources_options *options)
+static int notify(const struct limpet_model *model, const struct limpet_model_address *address,
+		  const struct place *list, size_t count,
+		  const struct limpet_script_sources_options *options)
 {
 	struct limpet_model_frame frames[LIMPET_SYMBOL_MAX_INLINED];
 	const struct limpet_model_frame *known;
@@ -119,8 +119,9 @@ static int tell(const struct limpet_model *model, const struct limpet_model_addr
 	return changed ? options->found(options->context, address, frames, all) : 0;
 }
 
-static int tell_all(const struct limpet_model *model, const struct limpet_model_address *addresses,
-		    struct places *places, const struct limpet_script_sources_options *options)
+static int notify_all(const struct limpet_model *model,
+		      const struct limpet_model_address *addresses, struct places *places,
+		      const struct limpet_script_sources_options *options)
 {
 	int code = 0;
 
@@ -130,8 +131,8 @@ static int tell_all(const struct limpet_model *model, const struct limpet_model_
 		     end < places->count && places->list[end].address == places->list[i].address;
 		     end++)
 			;
-		code = tell(model, &addresses[places->list[i].address], &places->list[i], end - i,
-			    options);
+		code = notify(model, &addresses[places->list[i].address], &places->list[i], end - i,
+			      options);
 	}
 	return code;
 }
@@ -167,7 +168,7 @@ int limpet_script_sources_find(const struct limpet_model *model,
 	if (code == 0 && places.count)
 		code = look_up_all(&places, options, symbolizers);
 	if (code == 0 && places.count)
-		code = tell_all(model, list, &places, options);
+		code = notify_all(model, list, &places, options);
 	for (unsigned i = 0; symbolizers && i < SCRIPTS_MAX; i++)
 		limpet_symbolizer_close(symbolizers[i]);
 	free(places.list);

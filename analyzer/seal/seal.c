@@ -286,8 +286,8 @@ static int seal_made(struct seal *seal, const struct limpet_model_address *list,
 	return result;
 }
 
-static int take_sources(void *context, const struct limpet_model_address *address,
-			const struct limpet_model_frame *frames, uint32_t count)
+static int append_sources(void *context, const struct limpet_model_address *address,
+			  const struct limpet_model_frame *frames, uint32_t count)
 {
 	return append_news(context, address, frames, count, NULL, 0);
 }
@@ -297,7 +297,7 @@ static int seal_scripts(struct seal *seal, const struct limpet_model_address *li
 {
 	const struct limpet_script_sources_options options = {.root = seal->options->root,
 							      .cancel = seal->options->cancel,
-							      .found = take_sources,
+							      .found = append_sources,
 							      .context = seal};
 	const int code = limpet_script_sources_find(seal->model, list, count, &options);
 

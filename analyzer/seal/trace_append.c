@@ -214,12 +214,12 @@ static uint32_t number_of(struct limpet_trace_append *append, const char *string
 		    memcmp(append->strings.data + slot->offset, string, bytes) == 0)
 			return slot->number;
 	}
-	limpet_bytes_put_varint(&append->strings, bytes);
+	limpet_bytes_append_varint(&append->strings, bytes);
 	append->slots[at] = (struct string_slot){.hash = hash,
 						 .number = ++append->string_count,
 						 .offset = (uint32_t)append->strings.count,
 						 .bytes = (uint32_t)bytes};
-	limpet_bytes_put(&append->strings, string, bytes);
+	limpet_bytes_append(&append->strings, string, bytes);
 	return append->string_count;
 }
 
@@ -238,7 +238,7 @@ static int write_all(struct limpet_trace_append *append)
 	return code;
 }
 
-static int put_block(struct limpet_trace_append *append)
+static int append_block(struct limpet_trace_append *append)
 {
 	struct limpet_trace_mark mark = {.type = LIMPET_TRACE_SYMBOLS,
 					 .sequence = append->sequence,
@@ -247,7 +247,7 @@ static int put_block(struct limpet_trace_append *append)
 	int code;
 
 	limpet_bytes_clear(&append->block);
-	code = limpet_trace_block_put(&append->block, append->zstd, &mark, &append->content);
+	code = limpet_trace_block_append(&append->block, append->zstd, &mark, &append->content);
 	if (code < 0)
 		return code;
 	append->sequence++;
@@ -255,16 +255,16 @@ static int put_block(struct limpet_trace_append *append)
 }
 
 /* Appends a list: its count and its entries. */
-static void put_list(struct limpet_bytes *content, unsigned tag, uint32_t count,
-		     const struct limpet_bytes *entries)
+static void append_list(struct limpet_bytes *content, unsigned tag, uint32_t count,
+			const struct limpet_bytes *entries)
 {
 	uint8_t head[LIMPET_VARINT_MAX_BYTES];
-	unsigned head_bytes = limpet_varint_put(head, count);
+	unsigned head_bytes = limpet_varint_encode(head, count);
 
-	limpet_bytes_put_varint(content, tag);
-	limpet_bytes_put_varint(content, head_bytes + entries->count);
-	limpet_bytes_put(content, head, head_bytes);
-	limpet_bytes_put(content, entries->data, entries->count);
+	limpet_bytes_append_varint(content, tag);
+	limpet_bytes_append_varint(content, head_bytes + entries->count);
+	limpet_bytes_append(content, head, head_bytes);
+	limpet_bytes_append(content, entries->data, entries->count);
 	content->failed |= entries->failed;
 }
 
@@ -286,13 +286,13 @@ int limpet_trace_append_flush(struct limpet_trace_append *append)
 	if (!append->address_count && !append->file_count)
 		return 0;
 	limpet_trace_content_begin(content);
-	put_list(content, LIMPET_SYMBOLS_STRINGS, append->string_count, &append->strings);
-	put_list(content, LIMPET_SYMBOLS_FILES, append->file_count, &append->files);
-	put_list(content, LIMPET_SYMBOLS_ADDRESSES, append->address_count, &append->addresses);
-	limpet_trace_put_section(content, LIMPET_SYMBOLS_FRAMES, append->frames.data,
-				 append->frames.count);
+	append_list(content, LIMPET_SYMBOLS_STRINGS, append->string_count, &append->strings);
+	append_list(content, LIMPET_SYMBOLS_FILES, append->file_count, &append->files);
+	append_list(content, LIMPET_SYMBOLS_ADDRESSES, append->address_count, &append->addresses);
+	limpet_trace_section_append(content, LIMPET_SYMBOLS_FRAMES, append->frames.data,
+				    append->frames.count);
 	content->failed |= append->frames.failed;
-	code = put_block(append);
+	code = append_block(append);
 	clear(append);
 	return code;
 }
@@ -302,10 +302,10 @@ int limpet_trace_append_file(struct limpet_trace_append *append, uint32_t module
 {
 	uint32_t number = number_of(append, file);
 
-	limpet_bytes_put_varint(&append->files, module);
-	limpet_bytes_put_varint(&append->files, number);
-	limpet_bytes_put_varint(&append->files, build_id_bytes);
-	limpet_bytes_put(&append->files, build_id, build_id_bytes);
+	limpet_bytes_append_varint(&append->files, module);
+	limpet_bytes_append_varint(&append->files, number);
+	limpet_bytes_append_varint(&append->files, build_id_bytes);
+	limpet_bytes_append(&append->files, build_id, build_id_bytes);
 	append->file_count++;
 	return append->files.failed || append->strings.failed ? -ENOMEM : 0;
 }
@@ -318,16 +318,16 @@ int limpet_trace_append_symbol(struct limpet_trace_append *append, uint32_t modu
 		uint32_t function = number_of(append, frames[i].function);
 		uint32_t file = number_of(append, frames[i].file);
 
-		limpet_bytes_put_varint(&append->frames, function);
-		limpet_bytes_put_varint(&append->frames, file);
-		limpet_bytes_put_varint(&append->frames, frames[i].line);
-		limpet_bytes_put_varint(&append->frames,
-					(uint64_t)frames[i].column << LIMPET_SYMBOL_COLUMN_SHIFT |
-						(frames[i].inlined ? LIMPET_SYMBOL_INLINED : 0));
+		limpet_bytes_append_varint(&append->frames, function);
+		limpet_bytes_append_varint(&append->frames, file);
+		limpet_bytes_append_varint(&append->frames, frames[i].line);
+		limpet_bytes_append_varint(
+			&append->frames, (uint64_t)frames[i].column << LIMPET_SYMBOL_COLUMN_SHIFT |
+						 (frames[i].inlined ? LIMPET_SYMBOL_INLINED : 0));
 	}
-	limpet_bytes_put_varint(&append->addresses, module);
-	limpet_bytes_put_varint(&append->addresses, address);
-	limpet_bytes_put_varint(&append->addresses, count);
+	limpet_bytes_append_varint(&append->addresses, module);
+	limpet_bytes_append_varint(&append->addresses, address);
+	limpet_bytes_append_varint(&append->addresses, count);
 	append->address_count++;
 	if (append->frames.failed || append->addresses.failed || append->strings.failed)
 		return -ENOMEM;
@@ -343,8 +343,8 @@ int limpet_trace_append_finish(struct limpet_trace_append *append, bool complete
 	if (code < 0)
 		return code;
 	limpet_trace_content_begin(&append->content);
-	limpet_trace_put_number(&append->content, LIMPET_SYMBOLS_FINISHED, complete);
-	code = put_block(append);
+	limpet_trace_number_append(&append->content, LIMPET_SYMBOLS_FINISHED, complete);
+	code = append_block(append);
 	if (code < 0)
 		return code;
 	return fsync(append->fd) < 0 ? -errno : 0;

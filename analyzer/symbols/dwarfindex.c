@@ -502,7 +502,7 @@ bool limpet_dwarfindex_is_lambda(const struct limpet_dwarfindex *index,
 }
 
 /* *name is malloc'ed; NULL: no memory, before or after. */
-static void put_before(char **name, const char *scope)
+static void prepend_scope(char **name, const char *scope)
 {
 	char *longer = NULL;
 
@@ -530,7 +530,7 @@ char *limpet_dwarfindex_qualify(const struct limpet_dwarfindex *index,
 			break;
 		snprintf(lambda, sizeof(lambda), "{lambda#%" PRIu32 "}", at->lambda);
 		if (at->name || at->lambda)
-			put_before(&whole, at->name ? at->name : lambda);
+			prepend_scope(&whole, at->name ? at->name : lambda);
 		area = at->parent;
 	}
 	*ret_around = (struct limpet_dwarfindex_scope){.inlined = true, .unit = scope->unit};

@@ -53,7 +53,7 @@ struct limpet_perfmap_name limpet_perfmap_at(const struct limpet_perfmap *map, s
 /* ------------------------------------------------------------------ lines */
 
 /* Reads a hexadecimal number and the blanks after it; NULL: there is none. */
-static const char *take_number(const char *at, const char *end, uint64_t *ret)
+static const char *parse_number(const char *at, const char *end, uint64_t *ret)
 {
 	const char *start;
 	uint64_t value = 0;
@@ -87,14 +87,14 @@ struct search {
 	uint64_t namings;
 };
 
-static void take_line(struct search *search, const char *line, size_t bytes, uint64_t offset)
+static void parse_line(struct search *search, const char *line, size_t bytes, uint64_t offset)
 {
 	const char *end = line + bytes, *name;
 	size_t low = 0, high = search->map->count;
 	uint64_t start, size;
 
-	name = take_number(line, end, &start);
-	name = name ? take_number(name, end, &size) : NULL;
+	name = parse_number(line, end, &start);
+	name = name ? parse_number(name, end, &size) : NULL;
 	if (!name || name == end)
 		return;
 	while (low < high) {
@@ -115,8 +115,8 @@ static void take_line(struct search *search, const char *line, size_t bytes, uin
 
 /* Takes the whole lines of the buffer; returns their length. An unfinished line of LINE_MAX_BYTES
  * or more is taken as far as it goes. */
-static size_t take_lines(struct search *search, const char *text, size_t bytes, uint64_t offset,
-			 bool *in_long_line)
+static size_t parse_lines(struct search *search, const char *text, size_t bytes, uint64_t offset,
+			  bool *in_long_line)
 {
 	size_t at = 0;
 
@@ -127,8 +127,8 @@ static size_t take_lines(struct search *search, const char *text, size_t bytes, 
 		if (!newline && bytes - at < LINE_MAX_BYTES)
 			return at;
 		if (!*in_long_line)
-			take_line(search, text + at,
-				  length < LINE_MAX_BYTES ? length : LINE_MAX_BYTES, offset + at);
+			parse_line(search, text + at,
+				   length < LINE_MAX_BYTES ? length : LINE_MAX_BYTES, offset + at);
 		*in_long_line = !newline;
 		at += length + (newline != NULL);
 	}
@@ -158,7 +158,7 @@ static int read_lines(int fd, struct search *search, const volatile sig_atomic_t
 		if (got == 0)
 			break;
 		held += (size_t)got;
-		taken = take_lines(search, buffer, held, offset, &in_long_line);
+		taken = parse_lines(search, buffer, held, offset, &in_long_line);
 		memmove(buffer, buffer + taken, held - taken);
 		held -= taken;
 		offset += taken;
@@ -190,7 +190,7 @@ static char *find_last_number(char *text)
 
 /* "JS:*name /path:12:34", before node 20 "LazyCompile:~name /path:12" (V8's Logger); other kinds
  * have no file and line. */
-static void take_apart(struct entry *entry)
+static void split_name(struct entry *entry)
 {
 	static const char *const kinds[] = {"JS:", "LazyCompile:", "Function:", "Eval:", "Script:"};
 	char *name = entry->text, *place, *line_colon, *column_colon;
@@ -232,7 +232,7 @@ static void take_apart(struct entry *entry)
 }
 
 /* The program may have changed its file meanwhile: then the name is wrong or missing. */
-static int take_name(int fd, const struct place *place, struct entry *entry)
+static int read_name(int fd, const struct place *place, struct entry *entry)
 {
 	ssize_t got;
 
@@ -245,7 +245,7 @@ static int take_name(int fd, const struct place *place, struct entry *entry)
 	entry->text[got > 0 ? got : 0] = '\0';
 	entry->text[strcspn(entry->text, "\r\n")] = '\0';
 	if (entry->text[0])
-		take_apart(entry);
+		split_name(entry);
 	return 0;
 }
 
@@ -264,7 +264,7 @@ int limpet_perfmap_read(int fd, const uint64_t *addresses, size_t count,
 	if (map->locations && map->entries)
 		code = read_lines(fd, &search, cancel);
 	for (size_t i = 0; i < count && code == 0; i++)
-		code = take_name(fd, &map->locations[i], &map->entries[i]);
+		code = read_name(fd, &map->locations[i], &map->entries[i]);
 	if (code < 0) {
 		limpet_perfmap_free(map);
 		return code;

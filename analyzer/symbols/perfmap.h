@@ -3,7 +3,7 @@
  *
  * JIT compilers reuse addresses, and lines have no time: of several lines that cover an address,
  * the last one counts. The program writes the file: it is hostile input of any length. It is read
- * once, in pieces, and only lines that cover a wanted address are kept. */
+ * once, in parts, and only lines that cover a wanted address are kept. */
 #ifndef LIMPET_ANALYZER_SYMBOLS_PERFMAP_H
 #define LIMPET_ANALYZER_SYMBOLS_PERFMAP_H
 

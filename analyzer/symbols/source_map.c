@@ -21,7 +21,7 @@ static int digit_of(char c)
 
 /* ------------------------------------------------------------------ look-up */
 
-struct looking {
+struct lookup {
 	const uint64_t *places;
 	size_t count, next; /* the first that is not decided yet */
 	struct limpet_source_place *found;
@@ -52,13 +52,12 @@ static char *source_path(const json_t *map, int64_t number)
 }
 
 /* Decides the places before `end`: they are in the segment, if it is on their line. */
-static int decide(struct looking *looking, const json_t *map, const struct segment *segment,
+static int decide(struct lookup *lookup, const json_t *map, const struct segment *segment,
 		  uint64_t end)
 {
-	for (; looking->next < looking->count && looking->places[looking->next] < end;
-	     looking->next++) {
-		const uint64_t place = looking->places[looking->next];
-		struct limpet_source_place *found = &looking->found[looking->next];
+	for (; lookup->next < lookup->count && lookup->places[lookup->next] < end; lookup->next++) {
+		const uint64_t place = lookup->places[lookup->next];
+		struct limpet_source_place *found = &lookup->found[lookup->next];
 
 		if (!segment->mapped || place < segment->at || place >> 32 != segment->at >> 32 ||
 		    segment->line < 0 || segment->line >= UINT32_MAX || found->file)
@@ -70,7 +69,7 @@ static int decide(struct looking *looking, const json_t *map, const struct segme
 }
 
 /* One number of a segment; false: there is none. */
-static bool take_number(const char **at, int64_t *ret)
+static bool parse_number(const char **at, int64_t *ret)
 {
 	uint64_t value = 0;
 	unsigned shift = 0;
@@ -100,27 +99,27 @@ static bool add(int64_t *to, int64_t more)
 }
 
 /* One segment: its column, and if it is mapped source, line, column, perhaps a name. */
-static bool take_segment(const char **at, int64_t *column, int64_t state[3], bool *ret_mapped)
+static bool parse_segment(const char **at, int64_t *column, int64_t state[3], bool *ret_mapped)
 {
 	int64_t number;
 
-	if (!take_number(at, &number) || !add(column, number))
+	if (!parse_number(at, &number) || !add(column, number))
 		return false;
 	*ret_mapped = digit_of(**at) >= 0;
 	for (unsigned i = 0; *ret_mapped && i < 3; i++)
-		if (!take_number(at, &number) || !add(&state[i], number))
+		if (!parse_number(at, &number) || !add(&state[i], number))
 			return false;
-	return digit_of(**at) < 0 || take_number(at, &number);
+	return digit_of(**at) < 0 || parse_number(at, &number);
 }
 
-static int look_up_mappings(struct looking *looking, const json_t *map, const char *at,
-			    uint32_t line, int64_t first_column, uint64_t end)
+static int look_up_mappings(struct lookup *lookup, const json_t *map, const char *at, uint32_t line,
+			    int64_t first_column, uint64_t end)
 {
 	struct segment segment = {.mapped = false};
 	int64_t column = 0, state[3] = {0};
 	const uint32_t first_line = line;
 
-	while (*at && looking->next < looking->count) {
+	while (*at && lookup->next < lookup->count) {
 		bool mapped;
 
 		if (*at == ';' || *at == ',') {
@@ -130,7 +129,7 @@ static int look_up_mappings(struct looking *looking, const json_t *map, const ch
 				return -EBADMSG;
 			continue;
 		}
-		if (!take_segment(&at, &column, state, &mapped))
+		if (!parse_segment(&at, &column, state, &mapped))
 			return -EBADMSG;
 		const int64_t whole = column + (line == first_line ? first_column : 0);
 
@@ -140,17 +139,17 @@ static int look_up_mappings(struct looking *looking, const json_t *map, const ch
 
 		if (place >= end)
 			break;
-		decide(looking, map, &segment, place);
+		decide(lookup, map, &segment, place);
 		segment = (struct segment){place, state[0], state[1], mapped};
 	}
-	return decide(looking, map, &segment, end);
+	return decide(lookup, map, &segment, end);
 }
 
-static int look_up(struct looking *looking, const json_t *map, uint32_t line, int64_t column,
+static int look_up(struct lookup *lookup, const json_t *map, uint32_t line, int64_t column,
 		   uint64_t end, unsigned depth);
 
 /* Sections in their order; each ends where the next one begins. */
-static int look_up_sections(struct looking *looking, const json_t *sections, unsigned depth)
+static int look_up_sections(struct lookup *lookup, const json_t *sections, unsigned depth)
 {
 	const size_t count = json_array_size(sections);
 	int code = 0;
@@ -167,7 +166,7 @@ static int look_up_sections(struct looking *looking, const json_t *sections, uns
 		if (!is_column(line) || !is_column(column) || !is_column(end_line) ||
 		    !is_column(end_column))
 			return -EBADMSG;
-		code = look_up(looking, json_object_get(section, "map"), (uint32_t)line + 1, column,
+		code = look_up(lookup, json_object_get(section, "map"), (uint32_t)line + 1, column,
 			       next ? LIMPET_SCRIPT_PLACE(end_line + 1, end_column + 1)
 				    : UINT64_MAX,
 			       depth + 1);
@@ -175,17 +174,17 @@ static int look_up_sections(struct looking *looking, const json_t *sections, uns
 	return code;
 }
 
-static int look_up(struct looking *looking, const json_t *map, uint32_t line, int64_t column,
+static int look_up(struct lookup *lookup, const json_t *map, uint32_t line, int64_t column,
 		   uint64_t end, unsigned depth)
 {
 	const json_t *sections = json_object_get(map, "sections");
 	const char *mappings = json_string_value(json_object_get(map, "mappings"));
 
 	if (sections && depth < DEPTH_MAX)
-		return look_up_sections(looking, sections, depth);
+		return look_up_sections(lookup, sections, depth);
 	if (!mappings || json_integer_value(json_object_get(map, "version")) != 3)
 		return -EBADMSG;
-	return look_up_mappings(looking, map, mappings, line, column, end);
+	return look_up_mappings(lookup, map, mappings, line, column, end);
 }
 
 int limpet_source_map_look_up(const char *json, size_t bytes, const uint64_t *places, size_t count,
@@ -195,13 +194,13 @@ int limpet_source_map_look_up(const char *json, size_t bytes, const uint64_t *pl
 	const char *guard =
 		bytes >= 3 && !memcmp(json, ")]}", 3) ? memchr(json, '\n', bytes) : NULL;
 	const size_t skipped = guard ? (size_t)(guard - json) : 0;
-	struct looking looking = {.places = places, .count = count, .found = ret_places};
+	struct lookup lookup = {.places = places, .count = count, .found = ret_places};
 	json_t *map = json_loadb(json + skipped, bytes - skipped, 0, NULL);
 	int code;
 
 	for (size_t i = 0; i < count; i++)
 		ret_places[i] = (struct limpet_source_place){0};
-	code = map ? look_up(&looking, map, 1, 0, UINT64_MAX, 0) : -EBADMSG;
+	code = map ? look_up(&lookup, map, 1, 0, UINT64_MAX, 0) : -EBADMSG;
 	json_decref(map);
 	return code;
 }

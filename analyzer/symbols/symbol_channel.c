@@ -35,29 +35,29 @@ void limpet_symbol_channel_done(struct limpet_symbol_channel *channel)
 
 /* With its NUL, so that the other side need not copy it. The length includes the NUL; 0: no
  * text. */
-void limpet_symbol_put_text(struct limpet_symbol_channel *channel, const char *text)
+void limpet_symbol_append_text(struct limpet_symbol_channel *channel, const char *text)
 {
 	static const uint8_t end;
 	size_t length = text ? strnlen(text, LIMPET_SYMBOL_TEXT_MAX - 1) : 0;
 
-	limpet_bytes_put_varint(&channel->out, text ? length + 1 : 0);
+	limpet_bytes_append_varint(&channel->out, text ? length + 1 : 0);
 	if (!text)
 		return;
-	limpet_bytes_put(&channel->out, text, length);
-	limpet_bytes_put(&channel->out, &end, 1);
+	limpet_bytes_append(&channel->out, text, length);
+	limpet_bytes_append(&channel->out, &end, 1);
 }
 
-void limpet_symbol_put_build_id(struct limpet_symbol_channel *channel, const uint8_t *build_id,
-				size_t bytes)
+void limpet_symbol_append_build_id(struct limpet_symbol_channel *channel, const uint8_t *build_id,
+				   size_t bytes)
 {
-	limpet_bytes_put_varint(&channel->out, bytes);
-	limpet_bytes_put(&channel->out, build_id, bytes);
+	limpet_bytes_append_varint(&channel->out, bytes);
+	limpet_bytes_append(&channel->out, build_id, bytes);
 }
 
-const char *limpet_symbol_take_text(struct limpet_symbol_channel *channel)
+const char *limpet_symbol_read_text(struct limpet_symbol_channel *channel)
 {
 	uint64_t bytes = limpet_cursor_limited(&channel->cursor, LIMPET_SYMBOL_TEXT_MAX);
-	const uint8_t *text = bytes ? limpet_cursor_take(&channel->cursor, bytes) : NULL;
+	const uint8_t *text = bytes ? limpet_cursor_bytes(&channel->cursor, bytes) : NULL;
 
 	if (text && strnlen((const char *)text, bytes) != bytes - 1) {
 		channel->cursor.failed = true;
@@ -66,10 +66,10 @@ const char *limpet_symbol_take_text(struct limpet_symbol_channel *channel)
 	return (const char *)text;
 }
 
-const uint8_t *limpet_symbol_take_build_id(struct limpet_symbol_channel *channel, size_t *ret_bytes)
+const uint8_t *limpet_symbol_read_build_id(struct limpet_symbol_channel *channel, size_t *ret_bytes)
 {
 	uint64_t bytes = limpet_cursor_varint(&channel->cursor);
-	const uint8_t *build_id = limpet_cursor_take(&channel->cursor, bytes);
+	const uint8_t *build_id = limpet_cursor_bytes(&channel->cursor, bytes);
 
 	*ret_bytes = build_id ? bytes : 0;
 	return build_id;
@@ -158,7 +158,7 @@ static int transfer(const struct limpet_symbol_channel *channel, struct part *pa
 	return 0;
 }
 
-static void put_descriptor(union control *control, int fd)
+static void write_descriptor(union control *control, int fd)
 {
 	memset(control, 0, sizeof(*control));
 	control->head.cmsg_level = SOL_SOCKET;
@@ -167,7 +167,7 @@ static void put_descriptor(union control *control, int fd)
 	memcpy(CMSG_DATA(&control->head), &fd, sizeof(fd));
 }
 
-static int take_descriptor(const union control *control, size_t bytes)
+static int read_descriptor(const union control *control, size_t bytes)
 {
 	int fd = -1;
 
@@ -191,7 +191,7 @@ int limpet_symbol_send(struct limpet_symbol_channel *channel, enum limpet_symbol
 		return -ENOMEM;
 	}
 	if (fd >= 0) {
-		put_descriptor(&control, fd);
+		write_descriptor(&control, fd);
 		first.control = &control;
 	}
 	code = transfer(channel, &first, POLLOUT);
@@ -207,7 +207,7 @@ int limpet_symbol_receive(struct limpet_symbol_channel *channel)
 	struct head head = {0, 0};
 	struct part first = {.data = (uint8_t *)&head,
 			     .bytes = sizeof(head),
-			     .control = channel->takes_files ? &control : NULL};
+			     .control = channel->accepts_files ? &control : NULL};
 	struct part rest = {.data = NULL};
 	int code;
 
@@ -215,12 +215,12 @@ int limpet_symbol_receive(struct limpet_symbol_channel *channel)
 	limpet_bytes_clear(&channel->in);
 	channel->cursor = limpet_cursor_of(NULL, 0);
 	code = transfer(channel, &first, POLLIN);
-	channel->fd = take_descriptor(&control, first.control_bytes);
+	channel->fd = read_descriptor(&control, first.control_bytes);
 	if (code < 0)
 		return code;
 	if (head.bytes > LIMPET_SYMBOL_PAYLOAD_MAX)
 		return -EBADMSG;
-	if (!limpet_bytes_want(&channel->in, head.bytes))
+	if (!limpet_bytes_reserve(&channel->in, head.bytes))
 		return -ENOMEM;
 	rest.data = channel->in.data;
 	rest.bytes = head.bytes;

@@ -29,10 +29,10 @@ enum limpet_symbol_message_type {
 	   FRAMES. */
 	LIMPET_SYMBOL_UNREAD,
 	/* Requests of the confined process in between, answered by FILE. */
-	LIMPET_SYMBOL_WANT_DEBUG, /* checksum, name */
-	LIMPET_SYMBOL_WANT_ALT,   /* build-id, name */
-	LIMPET_SYMBOL_WANT_SPLIT, /* name */
-	LIMPET_SYMBOL_WANT_SOURCE /* name: a source map */
+	LIMPET_SYMBOL_REQUEST_DEBUG, /* checksum, name */
+	LIMPET_SYMBOL_REQUEST_ALT,   /* build-id, name */
+	LIMPET_SYMBOL_REQUEST_SPLIT, /* name */
+	LIMPET_SYMBOL_REQUEST_SOURCE /* name: a source map */
 };
 
 /* Limit of a payload: function and file of each of 32 frames fit, and many more short ones. */
@@ -42,7 +42,7 @@ enum limpet_symbol_message_type {
 
 struct limpet_symbol_channel {
 	int socket;
-	bool takes_files; /* else the kernel closes received descriptors */
+	bool accepts_files; /* else the kernel closes received descriptors */
 	/* Called if a part has not come yet, or there is no room for it: returns 0 to try again, or
 	 * -errno to give up. `events` as in poll(2). NULL: waits forever. */
 	int (*wait)(void *context, short events);
@@ -59,12 +59,13 @@ void limpet_symbol_channel_init(struct limpet_symbol_channel *channel, int socke
 /* Closes the socket too. */
 void limpet_symbol_channel_done(struct limpet_symbol_channel *channel);
 
-void limpet_symbol_put_text(struct limpet_symbol_channel *channel, const char *text); /* or NULL */
-void limpet_symbol_put_build_id(struct limpet_symbol_channel *channel, const uint8_t *build_id,
-				size_t bytes);
-static inline void limpet_symbol_put(struct limpet_symbol_channel *channel, uint64_t number)
+void limpet_symbol_append_text(struct limpet_symbol_channel *channel,
+			       const char *text); /* or NULL */
+void limpet_symbol_append_build_id(struct limpet_symbol_channel *channel, const uint8_t *build_id,
+				   size_t bytes);
+static inline void limpet_symbol_append(struct limpet_symbol_channel *channel, uint64_t number)
 {
-	limpet_bytes_put_varint(&channel->out, number);
+	limpet_bytes_append_varint(&channel->out, number);
 }
 /* Sends the payload, which is empty afterwards; `fd` stays the caller's, -1: none. Returns 0,
  * -ENOMEM, or the error of the socket. */
@@ -75,12 +76,12 @@ int limpet_symbol_send(struct limpet_symbol_channel *channel, enum limpet_symbol
  * or of `wait`. */
 int limpet_symbol_receive(struct limpet_symbol_channel *channel) LIMPET_MUST_CHECK;
 /* Take the next item from the last message received: 0 or NULL at its end. */
-static inline uint64_t limpet_symbol_take(struct limpet_symbol_channel *channel)
+static inline uint64_t limpet_symbol_read(struct limpet_symbol_channel *channel)
 {
 	return limpet_cursor_varint(&channel->cursor);
 }
-const char *limpet_symbol_take_text(struct limpet_symbol_channel *channel);
-const uint8_t *limpet_symbol_take_build_id(struct limpet_symbol_channel *channel,
+const char *limpet_symbol_read_text(struct limpet_symbol_channel *channel);
+const uint8_t *limpet_symbol_read_build_id(struct limpet_symbol_channel *channel,
 					   size_t *ret_bytes);
 /* Whether exactly the whole message was taken. */
 static inline bool limpet_symbol_is_whole(const struct limpet_symbol_channel *channel)

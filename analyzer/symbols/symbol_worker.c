@@ -25,13 +25,13 @@
 struct worker {
 	struct limpet_symbol_channel channel;
 	struct limpet_symbol_reader *reader;
-	bool told_unread;
+	bool sent_unread;
 	/* For the next MAP. */
 	uint64_t *addresses;
 	size_t address_count, address_capacity;
 };
 
-static int take_fd(struct limpet_symbol_channel *channel)
+static int claim_fd(struct limpet_symbol_channel *channel)
 {
 	return limpet_take_fd(&channel->fd);
 }
@@ -39,7 +39,7 @@ static int take_fd(struct limpet_symbol_channel *channel)
 /* ------------------------------------------------------------------ files that are wanted */
 
 /* Requests a file; returns its descriptor or -errno. No other message comes in between. */
-static int want(struct limpet_symbol_channel *channel, enum limpet_symbol_message_type type)
+static int request_file(struct limpet_symbol_channel *channel, enum limpet_symbol_message_type type)
 {
 	int code = limpet_symbol_send(channel, type, -1);
 
@@ -49,25 +49,25 @@ static int want(struct limpet_symbol_channel *channel, enum limpet_symbol_messag
 		code = -EBADMSG;
 	if (code < 0)
 		_exit(LIMPET_EXIT_FAILED);
-	return channel->fd >= 0 ? take_fd(channel) : -ENOENT;
+	return channel->fd >= 0 ? claim_fd(channel) : -ENOENT;
 }
 
 static int open_debug(void *context, const char *link, uint32_t checksum)
 {
 	struct limpet_symbol_channel *channel = context;
 
-	limpet_symbol_put(channel, checksum);
-	limpet_symbol_put_text(channel, link);
-	return want(channel, LIMPET_SYMBOL_WANT_DEBUG);
+	limpet_symbol_append(channel, checksum);
+	limpet_symbol_append_text(channel, link);
+	return request_file(channel, LIMPET_SYMBOL_REQUEST_DEBUG);
 }
 
 static int open_alt(void *context, const uint8_t *build_id, size_t build_id_bytes, const char *name)
 {
 	struct limpet_symbol_channel *channel = context;
 
-	limpet_symbol_put_build_id(channel, build_id, build_id_bytes);
-	limpet_symbol_put_text(channel, name);
-	return want(channel, LIMPET_SYMBOL_WANT_ALT);
+	limpet_symbol_append_build_id(channel, build_id, build_id_bytes);
+	limpet_symbol_append_text(channel, name);
+	return request_file(channel, LIMPET_SYMBOL_REQUEST_ALT);
 }
 
 static bool has_end(const char *path, const char *end)
@@ -88,8 +88,8 @@ static int open_split(void *context, const char *path)
 	if (!has_end(path, ".dwo") && !has_end(path, ".dwp"))
 		return -EACCES;
 	worker->channel.out = (struct limpet_bytes){.data = NULL};
-	limpet_symbol_put_text(&worker->channel, path);
-	fd = want(&worker->channel, LIMPET_SYMBOL_WANT_SPLIT);
+	limpet_symbol_append_text(&worker->channel, path);
+	fd = request_file(&worker->channel, LIMPET_SYMBOL_REQUEST_SPLIT);
 	limpet_bytes_done(&worker->channel.out);
 	worker->channel.out = answer;
 	return fd;
@@ -98,18 +98,18 @@ static int open_split(void *context, const char *path)
 /* ------------------------------------------------------------------ requests */
 
 /* An answer that is being written is set aside. */
-static int tell_unread(struct worker *worker)
+static int send_unread(struct worker *worker)
 {
 	struct limpet_symbol_channel *channel = &worker->channel;
 	const char *unread = worker->reader ? limpet_symbol_reader_unread(worker->reader) : NULL;
 	struct limpet_bytes answer = channel->out;
 	int code;
 
-	if (!unread || worker->told_unread)
+	if (!unread || worker->sent_unread)
 		return 0;
-	worker->told_unread = true;
+	worker->sent_unread = true;
 	channel->out = (struct limpet_bytes){.data = NULL};
-	limpet_symbol_put_text(channel, unread);
+	limpet_symbol_append_text(channel, unread);
 	code = limpet_symbol_send(channel, LIMPET_SYMBOL_UNREAD, -1);
 	limpet_bytes_done(&channel->out);
 	channel->out = answer;
@@ -126,20 +126,20 @@ static int open_module(struct worker *worker)
 
 	if (worker->reader || !limpet_symbol_is_whole(channel) || channel->fd < 0)
 		return -EBADMSG;
-	code = limpet_symbol_reader_open(take_fd(channel), &files, &worker->reader, &err);
-	if (tell_unread(worker) < 0)
+	code = limpet_symbol_reader_open(claim_fd(channel), &files, &worker->reader, &err);
+	if (send_unread(worker) < 0)
 		return -EPIPE;
-	limpet_symbol_put(channel, code < 0 ? (uint64_t)-code : 0);
-	limpet_symbol_put(channel, code == 0 && limpet_symbol_reader_has_lines(worker->reader));
-	limpet_symbol_put_text(channel, err.message);
+	limpet_symbol_append(channel, code < 0 ? (uint64_t)-code : 0);
+	limpet_symbol_append(channel, code == 0 && limpet_symbol_reader_has_lines(worker->reader));
+	limpet_symbol_append_text(channel, err.message);
 	return limpet_symbol_send(channel, LIMPET_SYMBOL_OPENED, -1);
 }
 
-static void put_frame(struct limpet_symbol_channel *channel, const struct limpet_symbol *frame)
+static void append_frame(struct limpet_symbol_channel *channel, const struct limpet_symbol *frame)
 {
-	limpet_symbol_put(channel, (uint64_t)frame->line << 1 | frame->inlined);
-	limpet_symbol_put_text(channel, frame->function);
-	limpet_symbol_put_text(channel, frame->file);
+	limpet_symbol_append(channel, (uint64_t)frame->line << 1 | frame->inlined);
+	limpet_symbol_append_text(channel, frame->function);
+	limpet_symbol_append_text(channel, frame->file);
 }
 
 static int flush_frames(struct limpet_symbol_channel *channel, size_t enough)
@@ -156,17 +156,17 @@ static int resolve(struct worker *worker)
 	int code = 0;
 
 	for (uint64_t i = 0; i < count; i++)
-		addresses[i] = limpet_symbol_take(channel);
+		addresses[i] = limpet_symbol_read(channel);
 	if (!worker->reader || !limpet_symbol_is_whole(channel))
 		return -EBADMSG;
 	for (uint64_t i = 0; i < count && code == 0; i++) {
 		const struct limpet_symbol *list;
 		int frames = limpet_symbol_reader_resolve(worker->reader, addresses[i], &list);
 
-		limpet_symbol_put(channel, (uint64_t)frames);
+		limpet_symbol_append(channel, (uint64_t)frames);
 		for (int j = 0; j < frames; j++)
-			put_frame(channel, &list[j]);
-		code = tell_unread(worker);
+			append_frame(channel, &list[j]);
+		code = send_unread(worker);
 		if (code == 0)
 			code = flush_frames(channel, ENOUGH_BYTES);
 	}
@@ -185,7 +185,7 @@ static int add_addresses(struct worker *worker)
 		return -ENOMEM;
 	last = worker->address_count ? worker->addresses[worker->address_count - 1] : 0;
 	for (uint64_t i = 0; i < count; i++)
-		worker->addresses[worker->address_count++] = last += limpet_symbol_take(channel);
+		worker->addresses[worker->address_count++] = last += limpet_symbol_read(channel);
 	return limpet_symbol_is_whole(channel) ? 0 : -EBADMSG;
 }
 
@@ -199,9 +199,9 @@ static int answer_map(struct worker *worker, const struct limpet_perfmap *map)
 		const struct limpet_symbol frame = {
 			.function = name.function, .file = name.file, .line = name.line};
 
-		limpet_symbol_put(channel, name.function != NULL);
+		limpet_symbol_append(channel, name.function != NULL);
 		if (name.function)
-			put_frame(channel, &frame);
+			append_frame(channel, &frame);
 		code = flush_frames(channel, ENOUGH_BYTES);
 	}
 	return code == 0 ? flush_frames(channel, 1) : code;
@@ -211,14 +211,14 @@ static int answer_map(struct worker *worker, const struct limpet_perfmap *map)
 static int read_map(struct worker *worker)
 {
 	struct limpet_symbol_channel *channel = &worker->channel;
-	LIMPET_CLOSE int fd = take_fd(channel);
+	LIMPET_CLOSE int fd = claim_fd(channel);
 	struct limpet_perfmap *map = NULL;
 	int result, code = add_addresses(worker);
 
 	if (code < 0 || fd < 0)
 		return code;
 	result = limpet_perfmap_read(fd, worker->addresses, worker->address_count, NULL, &map);
-	limpet_symbol_put(channel, result < 0 ? (uint64_t)-result : 0);
+	limpet_symbol_append(channel, result < 0 ? (uint64_t)-result : 0);
 	code = limpet_symbol_send(channel, LIMPET_SYMBOL_DONE, -1);
 	if (code == 0 && result == 0)
 		code = answer_map(worker, map);
@@ -233,8 +233,8 @@ static int open_source_map(struct limpet_symbol_channel *channel, const char *ur
 
 	if (!name || bytes > LIMPET_SYMBOL_TEXT_MAX)
 		return -ENOMEM;
-	limpet_symbol_put_text(channel, name);
-	return want(channel, LIMPET_SYMBOL_WANT_SOURCE);
+	limpet_symbol_append_text(channel, name);
+	return request_file(channel, LIMPET_SYMBOL_REQUEST_SOURCE);
 }
 
 /* NULL: empty, or it cannot be mapped. A file that shrinks ends the process. */
@@ -275,9 +275,9 @@ static int answer_places(struct worker *worker, const struct limpet_source_place
 	for (size_t i = 0; i < worker->address_count && code == 0; i++) {
 		const struct limpet_symbol frame = {.file = places[i].file, .line = places[i].line};
 
-		limpet_symbol_put(channel, places[i].file != NULL);
+		limpet_symbol_append(channel, places[i].file != NULL);
 		if (places[i].file)
-			put_frame(channel, &frame);
+			append_frame(channel, &frame);
 		code = flush_frames(channel, ENOUGH_BYTES);
 	}
 	return code == 0 ? flush_frames(channel, 1) : code;
@@ -287,7 +287,7 @@ static int answer_places(struct worker *worker, const struct limpet_source_place
 static int read_script(struct worker *worker)
 {
 	struct limpet_symbol_channel *channel = &worker->channel;
-	LIMPET_CLOSE int fd = take_fd(channel);
+	LIMPET_CLOSE int fd = claim_fd(channel);
 	LIMPET_FREE struct limpet_source_place *places = NULL;
 	const char *script;
 	size_t bytes;
@@ -298,7 +298,7 @@ static int read_script(struct worker *worker)
 	places = calloc(worker->address_count + 1, sizeof(*places));
 	script = places ? map_file(fd, &bytes) : NULL;
 	result = script ? look_up_places(worker, script, bytes, places) : -ENOENT;
-	limpet_symbol_put(channel, result < 0 ? (uint64_t)-result : 0);
+	limpet_symbol_append(channel, result < 0 ? (uint64_t)-result : 0);
 	code = limpet_symbol_send(channel, LIMPET_SYMBOL_DONE, -1);
 	return code == 0 && result == 0 ? answer_places(worker, places) : code;
 }
@@ -331,7 +331,7 @@ static uint64_t memory_limit(void)
 	return half < MEMORY_MIN ? MEMORY_MIN : half > MEMORY_MAX ? MEMORY_MAX : half;
 }
 
-static bool is_asked(void)
+static bool is_requested(void)
 {
 	int type = 0;
 	socklen_t bytes = sizeof(type);
@@ -366,17 +366,17 @@ int limpet_symbol_worker(void)
 	struct limpet_err err = {0};
 	int code;
 
-	if (!is_asked())
+	if (!is_requested())
 		return LIMPET_EXIT_USAGE;
 	limpet_symbol_channel_init(&worker.channel, LIMPET_SYMBOL_WORKER_FD);
-	worker.channel.takes_files = true;
+	worker.channel.accepts_files = true;
 	close_others();
 	/* Otherwise it would be "exe". */
 	prctl(PR_SET_NAME, "limpet");
 	code = limpet_confine(&confinement, &err);
 	if (code < 0) {
-		limpet_symbol_put(&worker.channel, (uint64_t)-code);
-		limpet_symbol_put_text(&worker.channel, err.message);
+		limpet_symbol_append(&worker.channel, (uint64_t)-code);
+		limpet_symbol_append_text(&worker.channel, err.message);
 		(void)!limpet_symbol_send(&worker.channel, LIMPET_SYMBOL_REFUSED, -1);
 		return LIMPET_EXIT_REFUSED;
 	}

@@ -20,11 +20,11 @@
 #include "common/clock.h"
 #include "common/open_file.h"
 
-/* Limits of the wait for an answer, in looks LOOK_MS apart: looks in which the worker computes next
- * to nothing, and all looks. */
-#define LOOK_MS 100
-#define IDLE_LOOKS 300u
-#define LOOKS 6000u
+/* Limits of the wait for an answer, in polls POLL_MS apart: polls in which the worker computes next
+ * to nothing, and all polls. */
+#define POLL_MS 100
+#define IDLE_POLLS 300u
+#define POLLS 6000u
 #define NEXT_TO_NOTHING_NS 1000000
 /* Limit of the wait for the end of a killed worker. */
 #define END_MS 5000
@@ -32,8 +32,8 @@
 #define TEXT_BYTES_MAX (256u << 20)
 /* Files that may be requested for one module: its debug information, dwz's, and the parts of split
  * debug information, of which there may be one for each source file. */
-#define WHOLE_WANTS 4u
-#define SPLIT_WANTS 65536u
+#define WHOLE_REQUESTS 4u
+#define SPLIT_REQUESTS 65536u
 /* Last components of such a part's path that are tried beside the module. */
 #define MOVED_PARTS 8u
 /* Addresses of one MAP message. */
@@ -50,7 +50,7 @@ struct limpet_symbolizer {
 	pid_t worker;
 	int pidfd;
 	clockid_t clock; /* of its processor time */
-	unsigned looks, idle_looks;
+	unsigned polls, idle_polls;
 	const volatile sig_atomic_t *cancel;
 	int failure;
 	/* For the files that the worker may request. */
@@ -80,7 +80,7 @@ static int64_t worker_ns(const struct limpet_symbolizer *s)
 
 static void begin_wait(struct limpet_symbolizer *s)
 {
-	s->looks = s->idle_looks = 0;
+	s->polls = s->idle_polls = 0;
 }
 
 static int wait_for(void *context, short events)
@@ -88,21 +88,21 @@ static int wait_for(void *context, short events)
 	struct limpet_symbolizer *s = context;
 	int64_t before = worker_ns(s);
 
-	/* Each part of an answer that arrives in small parts counts as a look, too. */
-	while (s->looks++ < LOOKS && s->idle_looks < IDLE_LOOKS) {
+	/* Each part of an answer that arrives in small parts counts as a poll, too. */
+	while (s->polls++ < POLLS && s->idle_polls < IDLE_POLLS) {
 		struct pollfd one = {.fd = s->channel.socket, .events = events};
 		int64_t now;
 		int ready;
 
 		if (s->cancel && *s->cancel)
 			return -EINTR;
-		ready = poll(&one, 1, LOOK_MS);
+		ready = poll(&one, 1, POLL_MS);
 		if (ready > 0)
 			return 0;
 		if (ready < 0 && errno != EINTR)
 			return -errno;
 		now = worker_ns(s);
-		s->idle_looks += now - before < NEXT_TO_NOTHING_NS;
+		s->idle_polls += now - before < NEXT_TO_NOTHING_NS;
 		before = now;
 	}
 	return -ETIMEDOUT;
@@ -315,25 +315,25 @@ static int open_source_map(struct limpet_symbolizer *s, const char *name)
 }
 
 /* 0, and a descriptor or -errno in *ret_fd; -EBADMSG: not a valid request. */
-static int open_wanted(struct limpet_symbolizer *s, int *ret_fd)
+static int open_requested(struct limpet_symbolizer *s, int *ret_fd)
 {
 	struct limpet_symbol_channel *channel = &s->channel;
-	const bool is_split = channel->type == LIMPET_SYMBOL_WANT_SPLIT;
-	const bool is_source = channel->type == LIMPET_SYMBOL_WANT_SOURCE;
+	const bool is_split = channel->type == LIMPET_SYMBOL_REQUEST_SPLIT;
+	const bool is_source = channel->type == LIMPET_SYMBOL_REQUEST_SOURCE;
 	const char *name;
 	uint32_t checksum = 0;
 	const uint8_t *build_id = NULL;
 	size_t bytes = 0;
 
-	if (is_split ? ++s->splits > SPLIT_WANTS : ++s->wholes > WHOLE_WANTS)
+	if (is_split ? ++s->splits > SPLIT_REQUESTS : ++s->wholes > WHOLE_REQUESTS)
 		return -EBADMSG;
-	if (channel->type == LIMPET_SYMBOL_WANT_DEBUG)
+	if (channel->type == LIMPET_SYMBOL_REQUEST_DEBUG)
 		checksum = (uint32_t)limpet_cursor_limited(&channel->cursor, UINT32_MAX);
-	else if (channel->type == LIMPET_SYMBOL_WANT_ALT)
-		build_id = limpet_symbol_take_build_id(channel, &bytes);
+	else if (channel->type == LIMPET_SYMBOL_REQUEST_ALT)
+		build_id = limpet_symbol_read_build_id(channel, &bytes);
 	else if (!is_split && !is_source)
 		return -EBADMSG;
-	name = limpet_symbol_take_text(channel);
+	name = limpet_symbol_read_text(channel);
 	if (!limpet_symbol_is_whole(channel))
 		return -EBADMSG;
 	if (is_source)
@@ -354,9 +354,9 @@ static int open_wanted(struct limpet_symbolizer *s, int *ret_fd)
 	return 0;
 }
 
-static int take_unread(struct limpet_symbolizer *s)
+static int read_unread(struct limpet_symbolizer *s)
 {
-	const char *words = limpet_symbol_take_text(&s->channel);
+	const char *words = limpet_symbol_read_text(&s->channel);
 
 	if (s->unread || !words || !limpet_symbol_is_whole(&s->channel))
 		return -EBADMSG;
@@ -376,12 +376,12 @@ static int receive(struct limpet_symbolizer *s, uint32_t type)
 		if (s->channel.type == type)
 			return 0;
 		if (s->channel.type == LIMPET_SYMBOL_UNREAD) {
-			code = take_unread(s);
+			code = read_unread(s);
 			if (code < 0)
 				return code;
 			continue;
 		}
-		code = open_wanted(s, &fd);
+		code = open_requested(s, &fd);
 		if (code == 0)
 			code = limpet_symbol_send(&s->channel, LIMPET_SYMBOL_FILE, fd);
 		if (code < 0)
@@ -404,8 +404,8 @@ static int explain(struct limpet_symbolizer *s, int code, struct limpet_err *err
 	const char *words = "the process that read it has ended";
 
 	if (s->channel.type == LIMPET_SYMBOL_REFUSED) {
-		limpet_symbol_take(&s->channel);
-		words = limpet_symbol_take_text(&s->channel);
+		limpet_symbol_read(&s->channel);
+		words = limpet_symbol_read_text(&s->channel);
 		limpet_err_set(
 			err, -EPROTO,
 			"'%s' is not read: a process that reads files of others could not be "
@@ -421,14 +421,14 @@ static int explain(struct limpet_symbolizer *s, int code, struct limpet_err *err
 	return -EPROTO;
 }
 
-static int take_opened(struct limpet_symbolizer *s, struct limpet_err *err)
+static int read_opened(struct limpet_symbolizer *s, struct limpet_err *err)
 {
 	/* The error determines the message and what is done: it is not taken from the worker. */
-	int code = limpet_symbol_take(&s->channel) ? -ENOEXEC : 0;
+	int code = limpet_symbol_read(&s->channel) ? -ENOEXEC : 0;
 	const char *words;
 
-	s->has_lines = limpet_symbol_take(&s->channel) != 0;
-	words = limpet_symbol_take_text(&s->channel);
+	s->has_lines = limpet_symbol_read(&s->channel) != 0;
+	words = limpet_symbol_read_text(&s->channel);
 	if (!limpet_symbol_is_whole(&s->channel))
 		return explain(s, give_up(s, -EBADMSG), err);
 	if (code < 0)
@@ -437,7 +437,7 @@ static int take_opened(struct limpet_symbolizer *s, struct limpet_err *err)
 	return code;
 }
 
-static int ask_for_module(struct limpet_symbolizer *s, struct limpet_err *err)
+static int request_module(struct limpet_symbolizer *s, struct limpet_err *err)
 {
 	int code = start_worker(s);
 
@@ -452,7 +452,7 @@ static int ask_for_module(struct limpet_symbolizer *s, struct limpet_err *err)
 		give_up(s, code);
 		return explain(s, code, err);
 	}
-	return take_opened(s, err);
+	return read_opened(s, err);
 }
 
 static struct limpet_symbolizer *symbolizer_new(const volatile sig_atomic_t *cancel)
@@ -468,7 +468,7 @@ static struct limpet_symbolizer *symbolizer_new(const volatile sig_atomic_t *can
 }
 
 /* If the caller gives no build-id, open_module() uses that of the module itself. */
-static void take_build_id(struct limpet_symbolizer *s,
+static void copy_build_id(struct limpet_symbolizer *s,
 			  const struct limpet_symbolizer_options *options)
 {
 	s->query.build_id = s->build_id;
@@ -497,7 +497,7 @@ static int open_module(struct limpet_symbolizer *s, const struct limpet_symboliz
 		.debuginfod = options->debuginfod,
 		.identity = options->identity,
 	};
-	take_build_id(s, options);
+	copy_build_id(s, options);
 	fd = limpet_debugfile_open_module(&s->query, err);
 	if (fd < 0)
 		return fd;
@@ -506,7 +506,7 @@ static int open_module(struct limpet_symbolizer *s, const struct limpet_symboliz
 		s->query.build_id_bytes = 0;
 	s->query.identity = NULL;
 	s->query.fd = fd; /* to recognize a debuglink to itself */
-	code = ask_for_module(s, err);
+	code = request_module(s, err);
 	s->query.fd = -1;
 	return code;
 }
@@ -565,9 +565,9 @@ int limpet_symbolizer_failure(const struct limpet_symbolizer *s)
 /* ------------------------------------------------------------------ answers */
 
 /* NULL and cursor.failed if out of memory, or if the names exceed TEXT_BYTES_MAX. */
-static const char *take_text(struct limpet_symbolizer *s)
+static const char *read_text(struct limpet_symbolizer *s)
 {
-	const char *text = limpet_symbol_take_text(&s->channel), *kept;
+	const char *text = limpet_symbol_read_text(&s->channel), *kept;
 
 	if (!text)
 		return NULL;
@@ -577,7 +577,7 @@ static const char *take_text(struct limpet_symbolizer *s)
 	return kept;
 }
 
-static int take_frame(struct limpet_symbolizer *s)
+static int read_frame(struct limpet_symbolizer *s)
 {
 	uint64_t place = limpet_cursor_limited(&s->channel.cursor, (uint64_t)UINT32_MAX << 1 | 1);
 	struct limpet_symbol *frame;
@@ -588,12 +588,12 @@ static int take_frame(struct limpet_symbolizer *s)
 	frame = &s->frames[s->frame_count++];
 	frame->line = (uint32_t)(place >> 1);
 	frame->inlined = place & 1;
-	frame->function = take_text(s);
-	frame->file = take_text(s);
+	frame->function = read_text(s);
+	frame->file = read_text(s);
 	return 0;
 }
 
-static int take_answer(struct limpet_symbolizer *s, struct answer *answer)
+static int read_answer(struct limpet_symbolizer *s, struct answer *answer)
 {
 	/* JIT-compiled code has one name per address. */
 	uint64_t count = limpet_cursor_limited(&s->channel.cursor,
@@ -602,7 +602,7 @@ static int take_answer(struct limpet_symbolizer *s, struct answer *answer)
 
 	answer->first = s->frame_count;
 	for (uint64_t i = 0; i < count && code == 0; i++)
-		code = take_frame(s);
+		code = read_frame(s);
 	if (code == 0 && s->channel.cursor.failed)
 		code = -EBADMSG;
 	answer->count = (int)(s->frame_count - answer->first);
@@ -610,7 +610,7 @@ static int take_answer(struct limpet_symbolizer *s, struct answer *answer)
 }
 
 /* Takes the answers for all requested addresses, in their order. */
-static int take_answers(struct limpet_symbolizer *s, size_t count)
+static int receive_answers(struct limpet_symbolizer *s, size_t count)
 {
 	size_t done = 0;
 	int code = 0;
@@ -619,7 +619,7 @@ static int take_answers(struct limpet_symbolizer *s, size_t count)
 		code = s->cancel && *s->cancel ? -EINTR : receive(s, LIMPET_SYMBOL_FRAMES);
 		/* Each message must have an answer: empty messages could come forever. */
 		do
-			code = code == 0 ? take_answer(s, &s->answers[done]) : code;
+			code = code == 0 ? read_answer(s, &s->answers[done]) : code;
 		while (code == 0 && ++done < count && !limpet_symbol_is_whole(&s->channel));
 	}
 	return code == 0 && !limpet_symbol_is_whole(&s->channel) ? -EBADMSG : code;
@@ -645,13 +645,13 @@ void limpet_symbolizer_prepare(struct limpet_symbolizer *s, const uint64_t *addr
 	if (s->failure || !count)
 		return;
 	begin_wait(s);
-	limpet_symbol_put(&s->channel, count);
+	limpet_symbol_append(&s->channel, count);
 	for (size_t i = 0; i < count; i++)
-		limpet_symbol_put(&s->channel, addresses[i]);
+		limpet_symbol_append(&s->channel, addresses[i]);
 	if (code == 0)
 		code = limpet_symbol_send(&s->channel, LIMPET_SYMBOL_RESOLVE, -1);
 	if (code == 0)
-		code = take_answers(s, count);
+		code = receive_answers(s, count);
 	if (code < 0)
 		give_up(s, code);
 	else
@@ -686,7 +686,7 @@ int limpet_symbolizer_resolve(struct limpet_symbolizer *s, uint64_t address,
 
 /* ------------------------------------------------------------------ perf maps */
 
-static int ask_for_map(struct limpet_symbolizer *s, int fd, const uint64_t *addresses, size_t count)
+static int request_map(struct limpet_symbolizer *s, int fd, const uint64_t *addresses, size_t count)
 {
 	const enum limpet_symbol_message_type type =
 		s->is_script ? LIMPET_SYMBOL_SCRIPT : LIMPET_SYMBOL_MAP;
@@ -698,9 +698,9 @@ static int ask_for_map(struct limpet_symbolizer *s, int fd, const uint64_t *addr
 	do {
 		size_t some = count - done < MAP_STEP ? count - done : MAP_STEP;
 
-		limpet_symbol_put(&s->channel, some);
+		limpet_symbol_append(&s->channel, some);
 		for (size_t i = done; i < done + some; i++) {
-			limpet_symbol_put(&s->channel, addresses[i] - last);
+			limpet_symbol_append(&s->channel, addresses[i] - last);
 			last = addresses[i];
 		}
 		done += some;
@@ -720,11 +720,11 @@ static int read_map(struct limpet_symbolizer *s, int fd, const uint64_t *address
 	if (code == 0)
 		code = start_worker(s);
 	if (code == 0)
-		code = ask_for_map(s, fd, addresses, count);
+		code = request_map(s, fd, addresses, count);
 	if (code == 0)
-		code = limpet_symbol_take(&s->channel) ? -ENOENT : 0;
+		code = limpet_symbol_read(&s->channel) ? -ENOENT : 0;
 	if (code == 0)
-		code = take_answers(s, count);
+		code = receive_answers(s, count);
 	if (code < 0)
 		return code;
 	s->answer_count = count;

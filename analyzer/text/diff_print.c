@@ -44,8 +44,8 @@ static const char *value_text(const struct limpet_diff *diff, int64_t value, boo
 #define SENTENCE (LIMPET_LOSS_WORDS + 4)
 
 /* The bounds of a whole heap's live bytes; "": unknown, or exact. */
-static const char *say_bounds(char ret[SENTENCE], struct limpet_printer *printer,
-			      const struct limpet_analysis *analysis)
+static const char *format_bounds(char ret[SENTENCE], struct limpet_printer *printer,
+				 const struct limpet_analysis *analysis)
 {
 	const struct limpet_model_bound *live = &analysis->model->bounds.live_bytes;
 
@@ -85,7 +85,7 @@ static void print_losses(struct limpet_printer *printer, const char *word,
 			   incomplete && inexact ? "neither complete nor exact"
 			   : incomplete          ? "not complete"
 						 : "not exact",
-			   say_bounds(bounds, printer, analysis), why);
+			   format_bounds(bounds, printer, analysis), why);
 }
 
 static void print_heap(struct limpet_printer *printer, const char *word, const char *name,
@@ -115,7 +115,7 @@ static void print_heap(struct limpet_printer *printer, const char *word, const c
 				    "");
 	if (model->sample_bytes)
 		limpet_printer_line(printer, "", "%-9s is estimated", "");
-	if (limpet_printer_say_names(model, names))
+	if (limpet_printer_format_names(model, names))
 		limpet_printer_row(printer, "", "", "names are %s", names);
 	print_losses(printer, word, analysis);
 }

@@ -62,7 +62,7 @@ static json_t *part_object(const struct limpet_parts *parts, const struct limpet
 		[LIMPET_PART_MAPPED] = "mapped",       [LIMPET_PART_ANONYMOUS] = "anonymous"};
 	char text[LIMPET_PART_TEXT];
 
-	limpet_part_say(parts, part, text);
+	limpet_part_format(parts, part, text);
 	return json_pack("{s:s,s:s,s:s,s:o,s:o,s:o}", "text", text, "name", part->words, "kind",
 			 kinds[part->class], "bytes", limpet_json_number(part->bytes),
 			 "before_bytes",

@@ -123,8 +123,8 @@ static bool is_packaged(const char *path)
 }
 
 /* Without a build-id no debug information is known to be the module's. */
-static const char *say_remedy(const struct limpet_model *model,
-			      const struct limpet_trace_module *module)
+static const char *remedy_of(const struct limpet_model *model,
+			     const struct limpet_trace_module *module)
 {
 	static const char packages[] =
 		": install the debug symbols (packages -dbgsym or -debuginfo) or set "
@@ -153,11 +153,11 @@ static void print_nameless(struct limpet_printer *printer)
 		return;
 	for (size_t i = 0; i < found.count; i++) {
 		const struct limpet_trace_module *module = &model->modules[found.list[i].module];
-		const char *remedy = say_remedy(model, module);
+		const char *remedy = remedy_of(model, module);
 
 		/* Several that have the same are told it once. */
 		if (i + 1 < found.count &&
-		    remedy == say_remedy(model, &model->modules[found.list[i + 1].module]))
+		    remedy == remedy_of(model, &model->modules[found.list[i + 1].module]))
 			remedy = "";
 
 		limpet_printer_row(printer, "", i ? "" : "no names", "for %s (%s of %s %s)%s",

@@ -288,7 +288,7 @@ static json_t *stack_array(struct limpet_report *report, uint32_t node, bool *re
 	for (size_t i = 0; array && i < stack.count; i++)
 		array = limpet_json_append(array, frame_object(&stack.frames[i]));
 	*ret_cut = (stack.truncated || stack.lost || !node) &&
-		   !limpet_model_came_unseen(report->model, node);
+		   !limpet_model_is_unfaulted(report->model, node);
 	return array;
 }
 

@@ -10,7 +10,7 @@
 #define KINDS_TEXT (9 * LIMPET_UNITS_TEXT)
 
 /* The kinds of the dropped events, as far as they are known. */
-static const char *say_kinds(char ret[KINDS_TEXT], struct limpet_printer *printer)
+static const char *format_kinds(char ret[KINDS_TEXT], struct limpet_printer *printer)
 {
 	const struct limpet_dropped *dropped = &printer->report->model->missing.dropped;
 	const uint64_t maps = dropped->mmaps + dropped->munmaps;
@@ -35,7 +35,7 @@ static const char *say_kinds(char ret[KINDS_TEXT], struct limpet_printer *printe
 
 /* Where more than half of the stacks end whose walk did not reach the thread's root, as words that
  * follow their count; "": in no one module. */
-static const char *say_where_cut(char ret[KINDS_TEXT], const struct limpet_model *model)
+static const char *format_where_cut(char ret[KINDS_TEXT], const struct limpet_model *model)
 {
 	LIMPET_FREE uint32_t *stacks = calloc(model->module_count + 1, sizeof(*stacks));
 	uint32_t most = 0, all = 0;
@@ -111,13 +111,13 @@ static void print_counts(struct limpet_printer *printer, uint64_t *said)
 	for (size_t i = 0; i < LIMPET_COUNT_OF(list); i++) {
 		if (!list[i].value)
 			continue;
-		limpet_printer_row(printer, printer->options->warn, *said ? "" : "losses",
-				   "%s %s%s", limpet_printer_count(printer, list[i].value),
-				   list[i].value == 1 ? list[i].one : list[i].many,
-				   list[i].loss == LIMPET_LOSS_DROPPED ? say_kinds(words, printer)
-				   : list[i].loss == LIMPET_LOSS_TRUNCATED
-					   ? say_where_cut(words, model)
-					   : "");
+		limpet_printer_row(
+			printer, printer->options->warn, *said ? "" : "losses", "%s %s%s",
+			limpet_printer_count(printer, list[i].value),
+			list[i].value == 1 ? list[i].one : list[i].many,
+			list[i].loss == LIMPET_LOSS_DROPPED     ? format_kinds(words, printer)
+			: list[i].loss == LIMPET_LOSS_TRUNCATED ? format_where_cut(words, model)
+								: "");
 		*said |= LIMPET_LOSS_BIT(list[i].loss);
 	}
 	if (damage->truncated) {
@@ -128,7 +128,7 @@ static void print_counts(struct limpet_printer *printer, uint64_t *said)
 }
 
 /* What a loss means for the report. */
-static const char *taken(const struct limpet_model_loss *loss)
+static const char *meaning_of(const struct limpet_model_loss *loss)
 {
 	if (loss->incomplete)
 		return "the trace is not complete";
@@ -152,7 +152,7 @@ static void print_reasons(struct limpet_printer *printer, uint64_t *said)
 		if (*said & LIMPET_LOSS_BIT(losses[i].loss))
 			continue;
 		limpet_printer_row(printer, printer->options->warn, *said ? "" : "losses", "%s: %s",
-				   taken(&losses[i]), losses[i].words);
+				   meaning_of(&losses[i]), losses[i].words);
 		named |= losses[i].incomplete || !incomplete;
 		*said |= LIMPET_LOSS_BIT(losses[i].loss);
 	}
@@ -169,7 +169,7 @@ void limpet_report_unfollowed_print(struct limpet_printer *printer)
 
 	if (!unfollowed.matters)
 		return;
-	limpet_unfollowed_say(&unfollowed, words, sizeof(words));
+	limpet_unfollowed_format(&unfollowed, words, sizeof(words));
 	limpet_printer_row(printer, printer->options->warn, "unseen", "%s", words);
 }
 

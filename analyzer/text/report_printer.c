@@ -98,7 +98,7 @@ bool limpet_printer_is_empty(const struct limpet_model *model)
 	return !totals->allocations && !totals->live_allocations && !totals->peak_bytes;
 }
 
-void limpet_printer_say_empty(struct limpet_printer *printer, const struct limpet_model *model)
+void limpet_printer_print_empty(struct limpet_printer *printer, const struct limpet_model *model)
 {
 	const struct limpet_model_totals *totals = &model->totals;
 	char frees[64] = "", mmaps[64] = "", munmaps[64] = "";
@@ -286,7 +286,7 @@ const char *limpet_printer_moment(struct limpet_printer *printer, const struct l
 	return ret;
 }
 
-bool limpet_printer_say_names(const struct limpet_model *model, char ret[LIMPET_PRINTER_NAMES])
+bool limpet_printer_format_names(const struct limpet_model *model, char ret[LIMPET_PRINTER_NAMES])
 {
 	static const char words[] = "from the files as they are now: the capture still runs";
 
@@ -304,7 +304,7 @@ void limpet_printer_names(struct limpet_printer *printer, const struct limpet_mo
 {
 	char words[LIMPET_PRINTER_NAMES];
 
-	if (limpet_printer_say_names(model, words))
+	if (limpet_printer_format_names(model, words))
 		limpet_printer_row(printer, "", "names", "%s", words);
 	else if (model->end->end != LIMPET_END_RUNNING && !model->symbols_complete)
 		limpet_printer_row(printer, "", "names",
@@ -312,9 +312,9 @@ void limpet_printer_names(struct limpet_printer *printer, const struct limpet_mo
 						 : "not looked up: limpet seal adds them");
 }
 
-const char *limpet_printer_say_births(struct limpet_printer *printer,
-				      const struct limpet_model *model,
-				      char ret[LIMPET_PRINTER_BIRTHS])
+const char *limpet_printer_format_births(struct limpet_printer *printer,
+					 const struct limpet_model *model,
+					 char ret[LIMPET_PRINTER_BIRTHS])
 {
 	char from[LIMPET_PRINTER_MOMENT] = "the start", to[LIMPET_PRINTER_MOMENT] = "the end";
 
@@ -340,7 +340,7 @@ void limpet_printer_births(struct limpet_printer *printer, const struct limpet_m
 	if (!whole)
 		limpet_printer_moment(printer, model, model->to_ns, end);
 	limpet_printer_row(printer, "", "born", "%s, %s in %s %s%s still %s at %s",
-			   limpet_printer_say_births(printer, model, born),
+			   limpet_printer_format_births(printer, model, born),
 			   limpet_printer_bytes(printer, totals->live_bytes),
 			   limpet_printer_count(printer, totals->live_allocations), block,
 			   limpet_printer_plural(totals->live_allocations),

@@ -74,7 +74,7 @@ const char *limpet_printer_plural(uint64_t value);
 /* Whether the model never has a block. */
 bool limpet_printer_is_empty(const struct limpet_model *model);
 /* For such a model: prints what there was instead, as one line that begins with `calls`. */
-void limpet_printer_say_empty(struct limpet_printer *printer, const struct limpet_model *model);
+void limpet_printer_print_empty(struct limpet_printer *printer, const struct limpet_model *model);
 
 /* limpet_model_losses() without those that the text has elsewhere: sampled, still running. */
 size_t limpet_printer_losses(const struct limpet_model *model,
@@ -90,14 +90,14 @@ const char *limpet_printer_moment(struct limpet_printer *printer, const struct l
 	"Findings are made from all that was recorded: none are shown with %s."
 /* Where the names of functions are from, if they are not the trace's. False: they are. */
 #define LIMPET_PRINTER_NAMES 160
-bool limpet_printer_say_names(const struct limpet_model *model, char ret[LIMPET_PRINTER_NAMES]);
+bool limpet_printer_format_names(const struct limpet_model *model, char ret[LIMPET_PRINTER_NAMES]);
 /* The same as a row, if there is something to say. */
 void limpet_printer_names(struct limpet_printer *printer, const struct limpet_model *model);
 /* Those of limpet_printer_births() alone: "blocks allocated between load and 10m". */
 #define LIMPET_PRINTER_BIRTHS (2 * LIMPET_PRINTER_MOMENT + 40)
-const char *limpet_printer_say_births(struct limpet_printer *printer,
-				      const struct limpet_model *model,
-				      char ret[LIMPET_PRINTER_BIRTHS]);
+const char *limpet_printer_format_births(struct limpet_printer *printer,
+					 const struct limpet_model *model,
+					 char ret[LIMPET_PRINTER_BIRTHS]);
 /* A row: the blocks that all figures are of, if they are those that were made in a part of the
  * time. */
 void limpet_printer_births(struct limpet_printer *printer, const struct limpet_model *model);

@@ -253,8 +253,8 @@ static int name_stack(struct limpet_report *report, uint32_t node, bool full,
 
 const char *limpet_report_nameless(const struct limpet_report *report, uint32_t node)
 {
-	return limpet_model_came_unseen(report->model, node) ? LIMPET_MODEL_UNSEEN_WORDS
-							     : "(stack unknown)";
+	return limpet_model_is_unfaulted(report->model, node) ? LIMPET_MODEL_UNFAULTED_WORDS
+							      : "(stack unknown)";
 }
 
 void limpet_report_stack_print(struct limpet_printer *printer, uint32_t node, const char *figures,

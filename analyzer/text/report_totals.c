@@ -81,7 +81,7 @@ static void print_ranges(struct limpet_printer *printer)
 }
 
 /* Whether the RSS includes limpet's own part, which each tick has, unless it could not be read. */
-static const char *say_own_part(char ret[BETWEEN], struct limpet_printer *printer, uint64_t rss)
+static const char *format_own_part(char ret[BETWEEN], struct limpet_printer *printer, uint64_t rss)
 {
 	const struct limpet_trace_end *end = printer->report->model->end;
 	const uint64_t most =
@@ -121,7 +121,7 @@ static void print_memory(struct limpet_printer *printer)
 	}
 	if (!rss)
 		return;
-	say_own_part(own, printer, highest_rss);
+	format_own_part(own, printer, highest_rss);
 	if (!group) {
 		limpet_printer_row(printer, "", "memory", "RSS %s, at most %s%s%s",
 				   limpet_printer_bytes(printer, rss),
@@ -288,7 +288,7 @@ static void print_heap(struct limpet_printer *printer)
 
 	/* Not "0 B": nothing is known of blocks from before the capture. */
 	if (!printer->report->options.hidden && limpet_printer_is_empty(model)) {
-		limpet_printer_say_empty(printer, model);
+		limpet_printer_print_empty(printer, model);
 		return;
 	}
 	print_live(printer);

@@ -159,7 +159,7 @@ static void print_limits(struct context *context)
 				    context->analysis->narrowed ? ": only sums are kept from before"
 								: "");
 	if (!context->analysis->filtered && limpet_printer_is_empty(model))
-		limpet_printer_say_empty(printer, model);
+		limpet_printer_print_empty(printer, model);
 	limpet_printer_names(printer, model);
 	limpet_printer_births(printer, model);
 	if (context->analysis->filtered)
@@ -442,8 +442,8 @@ static void print_plain_rows(struct context *context, const struct limpet_view_r
 }
 
 /* "4.0 KiB, 12 %" */
-static void say_figure(struct context *context, const struct limpet_model_site *figures,
-		       char ret_text[80])
+static void format_figure(struct context *context, const struct limpet_model_site *figures,
+			  char ret_text[80])
 {
 	const char *part = share(context, figures);
 
@@ -472,8 +472,8 @@ static void print_calls(struct context *context)
 	limpet_printer_blank(&context->printer);
 	for (size_t i = 0; i < calls->chosen_count; i++)
 		print_function(context, context->printer.options->bold, "", calls->chosen[i]);
-	say_figure(context, &calls->total, all);
-	say_figure(context, &calls->self, self);
+	format_figure(context, &calls->total, all);
+	format_figure(context, &calls->self, self);
 	limpet_printer_line(&context->printer, "", "with what it calls %s; itself %s", all, self);
 	print_part(context, "called by", &calls->callers, print_plain_rows);
 	print_part(context, "calls", &calls->callees, print_plain_rows);

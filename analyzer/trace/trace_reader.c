@@ -274,7 +274,7 @@ static int compare_ranges(const void *a, const void *b)
 }
 
 /* Damaged blocks for which a whole one is searched: more than any writer leaves. */
-#define LOOKS_MAX 100u
+#define CHECKS_MAX 100u
 
 static bool is_whole_elsewhere(const struct limpet_trace_reader *reader, uint32_t sequence)
 {
@@ -292,7 +292,7 @@ static int check_sequence_with_gaps(struct limpet_trace_reader *reader)
 {
 	LIMPET_FREE struct range *ranges = calloc(reader->block_count + 1, sizeof(*ranges));
 	uint64_t expected = 0, last = 0, end = UINT64_MAX;
-	size_t count = 0, looks = LOOKS_MAX;
+	size_t count = 0, checks = CHECKS_MAX;
 
 	if (!ranges)
 		return -ENOMEM;
@@ -304,7 +304,7 @@ static int check_sequence_with_gaps(struct limpet_trace_reader *reader)
 				block->sequence, block->sequence + (uint64_t)block->content_bytes};
 			continue;
 		}
-		if (block->sequence < last || (block->damaged && looks && looks-- &&
+		if (block->sequence < last || (block->damaged && checks && checks-- &&
 					       is_whole_elsewhere(reader, block->sequence))) {
 			reader->damage.blocks_damaged -= block->damaged;
 			block->damaged = true;
@@ -387,7 +387,7 @@ static int read_tables(struct limpet_trace_reader *reader, size_t first)
 /* ------------------------------------------------------------------ open */
 
 /* Determines the length of the file, and whether it has a writer. */
-static int look_at_file(struct limpet_trace_reader *reader)
+static int stat_file(struct limpet_trace_reader *reader)
 {
 	struct stat stat;
 
@@ -413,7 +413,7 @@ static int hint_path(struct limpet_err *err, int code)
 static int open_file(struct limpet_trace_reader *reader, const char *path, struct limpet_err *err)
 {
 	struct stat stat;
-	int looked;
+	int status;
 
 	/* O_NONBLOCK: open(2) of a FIFO without a writer would block forever. */
 	reader->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -437,9 +437,9 @@ static int open_file(struct limpet_trace_reader *reader, const char *path, struc
 			       path);
 		return hint_path(err, -ENOMSG);
 	}
-	looked = look_at_file(reader);
-	if (looked < 0)
-		return limpet_err_set(err, looked, "cannot read '%s': %s", path, strerror(-looked));
+	status = stat_file(reader);
+	if (status < 0)
+		return limpet_err_set(err, status, "cannot read '%s': %s", path, strerror(-status));
 	return 0;
 }
 
@@ -543,7 +543,7 @@ static bool is_as_it_was(struct limpet_trace_reader *reader)
 int64_t limpet_trace_reader_follow(struct limpet_trace_reader *reader)
 {
 	const size_t before = reader->block_count;
-	int code = look_at_file(reader);
+	int code = stat_file(reader);
 
 	if (code < 0)
 		return code;

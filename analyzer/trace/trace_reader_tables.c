@@ -69,8 +69,8 @@ void limpet_trace_tables_done(struct limpet_trace_tables *tables)
 
 /* ------------------------------------------------------------------ HEADER */
 
-static int take_string(struct limpet_trace_tables *tables, struct limpet_cursor *section,
-		       const char **ret)
+static int add_string(struct limpet_trace_tables *tables, struct limpet_cursor *section,
+		      const char **ret)
 {
 	char *string;
 
@@ -116,7 +116,7 @@ static const char **string_of(struct limpet_trace_target *target, unsigned tag)
 static void read_text(struct limpet_cursor *list, char *ret, size_t room)
 {
 	const uint64_t bytes = limpet_cursor_limited(list, room - 1);
-	const uint8_t *text = limpet_cursor_take(list, bytes);
+	const uint8_t *text = limpet_cursor_bytes(list, bytes);
 
 	if (!list->failed)
 		memcpy(ret, text, bytes); /* the rest is 0 */
@@ -186,8 +186,8 @@ static int read_objects(struct limpet_cursor *list, struct limpet_object_counts 
 	return 0;
 }
 
-static void take_header_number(struct limpet_trace_target *target, unsigned tag,
-			       struct limpet_cursor *section)
+static void parse_header_number(struct limpet_trace_target *target, unsigned tag,
+				struct limpet_cursor *section)
 {
 	switch (tag) {
 	case LIMPET_HEADER_PID:
@@ -253,7 +253,7 @@ static int read_header(struct limpet_trace_tables *tables, struct limpet_cursor 
 		const char **string = string_of(&tables->target, tag);
 
 		if (string) {
-			int code = take_string(tables, &section, string);
+			int code = add_string(tables, &section, string);
 
 			if (code < 0)
 				return code;
@@ -268,7 +268,7 @@ static int read_header(struct limpet_trace_tables *tables, struct limpet_cursor 
 			if (code < 0)
 				return code;
 		} else {
-			take_header_number(&tables->target, tag, &section);
+			parse_header_number(&tables->target, tag, &section);
 			if (section.failed)
 				return -EBADMSG;
 		}
@@ -294,10 +294,10 @@ static int read_module(struct limpet_trace_tables *tables, struct limpet_cursor 
 	module.end = module.start + limpet_cursor_varint(list);
 	module.bias = limpet_cursor_varint(list);
 	path_bytes = limpet_cursor_limited(list, LIMPET_TRACE_STRING_MAX_BYTES);
-	path = limpet_cursor_take(list, path_bytes);
+	path = limpet_cursor_bytes(list, path_bytes);
 	module.build_id_bytes =
 		(uint32_t)limpet_cursor_limited(list, LIMPET_TRACE_STRING_MAX_BYTES);
-	build_id = limpet_cursor_take(list, module.build_id_bytes);
+	build_id = limpet_cursor_bytes(list, module.build_id_bytes);
 	if (list->failed || !module.number)
 		return -EBADMSG;
 	if (module.number < tables->module_count && tables->modules[module.number].number)
@@ -326,7 +326,7 @@ static int read_identity(struct limpet_trace_tables *tables, struct limpet_curso
 {
 	const uint32_t number = (uint32_t)limpet_cursor_limited(list, LIMPET_TRACE_MODULES_MAX - 1);
 	const uint64_t bytes = limpet_cursor_limited(list, limpet_cursor_left(list));
-	struct limpet_cursor rest = limpet_cursor_of(limpet_cursor_take(list, bytes), bytes);
+	struct limpet_cursor rest = limpet_cursor_of(limpet_cursor_bytes(list, bytes), bytes);
 	struct limpet_file_identity identity = {.has_status = false};
 
 	identity.bytes = limpet_cursor_varint(&rest);
@@ -459,7 +459,7 @@ static int read_owners(struct limpet_trace_tables *tables, struct limpet_cursor 
 	while (limpet_cursor_left(list)) {
 		uint64_t number = limpet_cursor_limited(list, LIMPET_TRACE_OWNERS_MAX - 1);
 		uint64_t bytes = limpet_cursor_limited(list, LIMPET_TRACE_STRING_MAX_BYTES);
-		const uint8_t *name = limpet_cursor_take(list, bytes);
+		const uint8_t *name = limpet_cursor_bytes(list, bytes);
 		int code;
 
 		if (list->failed || !number)
@@ -496,7 +496,7 @@ static int read_nodes(struct limpet_trace_tables *tables, struct limpet_cursor *
 
 /* ------------------------------------------------------------------ END */
 
-static void take_ending(struct limpet_trace_end *end, unsigned tag, uint64_t value)
+static void parse_ending(struct limpet_trace_end *end, unsigned tag, uint64_t value)
 {
 	switch (tag) {
 	case LIMPET_ENDING_REASON:
@@ -541,9 +541,9 @@ static int read_end(struct limpet_trace_tables *tables, struct limpet_cursor *se
 		int code = 0;
 
 		if (tag == LIMPET_ENDING_BECAUSE || tag == LIMPET_ENDING_UNFOLLOWED) {
-			code = take_string(tables, &section,
-					   tag == LIMPET_ENDING_BECAUSE ? &read.because
-									: &read.unfollowed);
+			code = add_string(tables, &section,
+					  tag == LIMPET_ENDING_BECAUSE ? &read.because
+								       : &read.unfollowed);
 			if (code < 0)
 				return code;
 			continue;
@@ -567,7 +567,7 @@ static int read_end(struct limpet_trace_tables *tables, struct limpet_cursor *se
 		    (tag == LIMPET_ENDING_REASON &&
 		     (value == LIMPET_END_RUNNING || value >= LIMPET_END_COLLECTOR_LOST)))
 			return -EBADMSG;
-		take_ending(&read, tag, value);
+		parse_ending(&read, tag, value);
 	}
 	if (sections->failed)
 		return -EBADMSG;
@@ -582,7 +582,7 @@ static int read_thread(struct limpet_trace_tables *tables, struct limpet_cursor 
 {
 	const uint64_t tid = limpet_cursor_limited(list, UINT32_MAX);
 	const uint64_t bytes = limpet_cursor_limited(list, LIMPET_TRACE_STRING_MAX_BYTES);
-	const uint8_t *name = limpet_cursor_take(list, bytes);
+	const uint8_t *name = limpet_cursor_bytes(list, bytes);
 	char *own;
 
 	if (list->failed || tables->thread_count == LIMPET_TRACE_THREADS_MAX)
@@ -643,7 +643,7 @@ static int read_mark(struct limpet_trace_tables *tables, struct limpet_cursor *l
 {
 	const uint64_t time_ns = limpet_cursor_varint(list);
 	const uint64_t bytes = limpet_cursor_limited(list, LIMPET_MARK_NAME_MAX_BYTES);
-	const uint8_t *name = limpet_cursor_take(list, bytes);
+	const uint8_t *name = limpet_cursor_bytes(list, bytes);
 	char *own;
 
 	if (list->failed || !bytes || !name[0] || tables->mark_count == LIMPET_MARKS_MAX)

@@ -203,8 +203,8 @@ static double bytes_of(const struct limpet_evidence *it, enum limpet_growth_of o
 		       : sum->bytes;
 }
 
-static const char *say_freed(const struct limpet_growth_sum *sum,
-			     enum limpet_heap_finding_kind kind, char *ret, size_t room)
+static const char *format_freed(const struct limpet_growth_sum *sum,
+				enum limpet_heap_finding_kind kind, char *ret, size_t room)
 {
 	char count[LIMPET_UNITS_TEXT], live[LIMPET_UNITS_TEXT], times[LIMPET_UNITS_TEXT];
 
@@ -227,8 +227,8 @@ static const char *say_freed(const struct limpet_growth_sum *sum,
 }
 
 /* Figures of stacks that have grown: NULL: no memory. */
-static char *say_growth_figures(const struct limpet_evidence *it,
-				const struct limpet_growth_sum *sum)
+static char *format_growth_figures(const struct limpet_evidence *it,
+				   const struct limpet_growth_sum *sum)
 {
 	const bool minutes = it->seconds >= 60;
 	const double rate = sum->bytes / it->seconds * (minutes ? 60 : 1);
@@ -248,8 +248,9 @@ static char *say_growth_figures(const struct limpet_evidence *it,
 		     limpet_units_format_time(to, sum->ended_ns));
 }
 
-static char *say_growth(const struct limpet_evidence *it, const struct limpet_heap_finding *finding,
-			const struct limpet_growth_sum *sum)
+static char *format_growth(const struct limpet_evidence *it,
+			   const struct limpet_heap_finding *finding,
+			   const struct limpet_growth_sum *sum)
 {
 	const struct limpet_culprit *culprit = &finding->culprit;
 	const bool rise = finding->kind == LIMPET_HEAP_RISE;
@@ -268,7 +269,7 @@ static char *say_growth(const struct limpet_evidence *it, const struct limpet_he
 		snprintf(share, sizeof(share), "%.0f %% of it ", 100 * culprit->share);
 	return print("Live memory %s by %s %s %s%s, %sunder %s: %s.", rise ? "rose" : "grew", bytes,
 		     rise ? "until" : "in", time, rise ? " and stayed there" : "", share, who,
-		     say_freed(sum, finding->kind, freed, sizeof(freed)));
+		     format_freed(sum, finding->kind, freed, sizeof(freed)));
 }
 
 static void time_growth(const struct limpet_evidence *it, const struct limpet_growth_sum *sum,
@@ -281,7 +282,7 @@ static void time_growth(const struct limpet_evidence *it, const struct limpet_gr
 /* What grew most: blocks that are kept, those that grow on, or all. */
 static int find_first_growth(struct limpet_evidence *it, struct limpet_candidates *candidates)
 {
-	struct limpet_growth_sum sum = {0}, taken;
+	struct limpet_growth_sum sum = {0}, extracted;
 	struct limpet_candidate most = {0};
 	enum limpet_growth_of of;
 	int code;
@@ -301,13 +302,13 @@ static int find_first_growth(struct limpet_evidence *it, struct limpet_candidate
 				   &most.finding.culprit);
 	if (code < 0)
 		return code;
-	most.finding.text = say_growth(it, &most.finding, &sum);
-	most.finding.evidence = say_growth_figures(it, &sum);
+	most.finding.text = format_growth(it, &most.finding, &sum);
+	most.finding.evidence = format_growth_figures(it, &sum);
 	time_growth(it, &sum, &most.finding);
 	/* What has no name is in one sentence. */
 	if (most.finding.culprit.node)
-		code = limpet_growth_take(&it->growth, it->view, &most.finding.culprit, &taken,
-					  &of);
+		code = limpet_growth_extract(&it->growth, it->view, &most.finding.culprit,
+					     &extracted, &of);
 	if (code < 0 || !most.finding.evidence) {
 		limpet_heap_finding_done(&most.finding);
 		return -ENOMEM;
@@ -316,9 +317,9 @@ static int find_first_growth(struct limpet_evidence *it, struct limpet_candidate
 }
 
 /* "session_new (session.c:12) grew by 2.1 MiB: none of 300 blocks was freed." */
-static char *say_further(const struct limpet_evidence *it,
-			 const struct limpet_heap_finding *finding,
-			 const struct limpet_growth_sum *sum)
+static char *format_further(const struct limpet_evidence *it,
+			    const struct limpet_heap_finding *finding,
+			    const struct limpet_growth_sum *sum)
 {
 	const bool rise = finding->kind == LIMPET_HEAP_RISE;
 	LIMPET_FREE char *who = limpet_culprit_words(&finding->culprit, false);
@@ -333,7 +334,7 @@ static char *say_further(const struct limpet_evidence *it,
 		snprintf(until, sizeof(until), " until %s and stayed there",
 			 limpet_units_format_duration(time, sum->ended_ns));
 	return print("%s %s by %s%s: %s.", who, rise ? "rose" : "grew", bytes, until,
-		     say_freed(sum, finding->kind, freed, sizeof(freed)));
+		     format_freed(sum, finding->kind, freed, sizeof(freed)));
 }
 
 /* Other functions that grow. */
@@ -349,7 +350,8 @@ static int find_further_growth(struct limpet_evidence *it, struct limpet_candida
 
 		if (code < 0 || !one.finding.culprit.node)
 			return code;
-		code = limpet_growth_take(&it->growth, it->view, &one.finding.culprit, &sum, &of);
+		code = limpet_growth_extract(&it->growth, it->view, &one.finding.culprit, &sum,
+					     &of);
 		one.finding.kind = rule_of(of)->kind;
 		one.finding.bytes = (uint64_t)sum.bytes;
 		if (code < 0 || !is_enough(&rules[RULE_FURTHER], sum.bytes, it->all_growth.bytes) ||
@@ -359,8 +361,8 @@ static int find_further_growth(struct limpet_evidence *it, struct limpet_candida
 				return code;
 			continue;
 		}
-		one.finding.text = say_further(it, &one.finding, &sum);
-		one.finding.evidence = say_growth_figures(it, &sum);
+		one.finding.text = format_further(it, &one.finding, &sum);
+		one.finding.evidence = format_growth_figures(it, &sum);
 		time_growth(it, &sum, &one.finding);
 		code = limpet_candidates_add(candidates, &one);
 		if (code < 0)
@@ -437,8 +439,8 @@ static const char *capital(const char *words, char *ret, size_t room)
 }
 
 /* `who`: "", or who mapped it, with what is before it. */
-static char *say_stacks(const struct limpet_part *part, const char *bytes, const char *time,
-			const char *all, const char *who)
+static char *format_stacks(const struct limpet_part *part, const char *bytes, const char *time,
+			   const char *all, const char *who)
 {
 	const bool idle = part->idle_count > part->count / 2;
 
@@ -448,7 +450,7 @@ static char *say_stacks(const struct limpet_part *part, const char *bytes, const
 }
 
 /* "18.0 k more closures of onTick (leaks.js:2)"; malloc'ed. */
-static char *say_objects(const struct limpet_object_growth *growth)
+static char *format_objects(const struct limpet_object_growth *growth)
 {
 	const struct limpet_object_row *row = growth->row;
 	const char *file = row->script[0] ? limpet_base_name(row->script) : NULL;
@@ -480,8 +482,8 @@ static int name_objects(const struct limpet_evidence *it, struct limpet_heap_fin
 	finding->culprit.function = strdup(named->row->name);
 	finding->culprit.file = named->row->script[0] ? limpet_base_name(named->row->script) : NULL;
 	finding->culprit.line = named->row->line;
-	own = say_objects(named);
-	most = say_objects(&grown.most);
+	own = format_objects(named);
+	most = format_objects(&grown.most);
 	if (!finding->culprit.function || !own || !most)
 		return -ENOMEM;
 	*ret_words = named == &grown.most || grown.own_share >= OWN_SHARE
@@ -490,8 +492,8 @@ static int name_objects(const struct limpet_evidence *it, struct limpet_heap_fin
 	return *ret_words ? 0 : -ENOMEM;
 }
 
-static char *say_part(const struct limpet_evidence *it, const struct limpet_candidate *one,
-		      const char *who)
+static char *format_part(const struct limpet_evidence *it, const struct limpet_candidate *one,
+			 const char *who)
 {
 	const struct limpet_part *part = one->part;
 	char bytes[LIMPET_UNITS_TEXT], time[LIMPET_UNITS_TEXT], all[LIMPET_UNITS_TEXT];
@@ -503,7 +505,7 @@ static char *say_part(const struct limpet_evidence *it, const struct limpet_cand
 	capital(part->words, name, sizeof(name));
 	switch (one->finding.kind) {
 	case LIMPET_HEAP_STACKS:
-		return say_stacks(part, bytes, time, all, who);
+		return format_stacks(part, bytes, time, all, who);
 	case LIMPET_HEAP_RUNTIME:
 		if (who[0])
 			return print("JavaScript objects grew by %s in %s, to %s: %s.", bytes, time,
@@ -570,7 +572,7 @@ static int find_parts(struct limpet_evidence *it, struct limpet_candidates *cand
 		code = name_maker(it, part, &one.finding, &who);
 		if (code < 0)
 			break;
-		one.finding.text = say_part(it, &one, who);
+		one.finding.text = format_part(it, &one, who);
 		code = limpet_candidates_add(candidates, &one);
 	}
 	return code;
@@ -725,8 +727,8 @@ static int add_up_churn(const struct limpet_view *view, struct limpet_culprit *r
 	return code;
 }
 
-static char *say_churn(const struct limpet_evidence *it, const struct limpet_heap_finding *finding,
-		       double rate)
+static char *format_churn(const struct limpet_evidence *it,
+			  const struct limpet_heap_finding *finding, double rate)
 {
 	LIMPET_FREE char *who = limpet_culprit_words(&finding->culprit, false);
 	char calls[LIMPET_UNITS_TEXT];
@@ -758,7 +760,7 @@ static int find_churn(struct limpet_evidence *it, struct limpet_candidates *cand
 	}
 	one.finding.bytes = (uint64_t)churn.bytes;
 	one.finding.share = churn.allocations / all;
-	one.finding.text = say_churn(it, &one.finding, churn.allocations / it->seconds);
+	one.finding.text = format_churn(it, &one.finding, churn.allocations / it->seconds);
 	one.finding.evidence =
 		print("%s a second; %.0f %% freed before the next allocation",
 		      limpet_units_format_bytes(bytes, (uint64_t)(churn.bytes / it->seconds)),

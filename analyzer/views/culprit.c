@@ -218,7 +218,8 @@ static bool may_be_named(const struct search *search, uint32_t number, bool name
 {
 	const struct limpet_function *function = function_of(search, number);
 
-	return number > LIMPET_LOCATION_UNSEEN && (function->module || function->file || !named) &&
+	return number > LIMPET_LOCATION_UNFAULTED &&
+	       (function->module || function->file || !named) &&
 	       function->kind == LIMPET_FRAME_PROGRAM && function->named == named &&
 	       !(named && is_dispatcher(function->name));
 }
@@ -405,7 +406,8 @@ static uint32_t entered_by(const struct search *search, uint32_t number)
 	uint32_t found = UINT32_MAX;
 	double most = -1;
 
-	for (uint32_t i = LIMPET_LOCATION_UNSEEN + 1; i < search->locations->function_count; i++) {
+	for (uint32_t i = LIMPET_LOCATION_UNFAULTED + 1; i < search->locations->function_count;
+	     i++) {
 		const struct tally *one = &search->tallies[i];
 		const struct limpet_function *function = function_of(search, i);
 

@@ -28,7 +28,7 @@ struct side {
 	char *where;      /* "under load_tile (x.cc:9)", "in thread stacks" */
 };
 
-static char *say_where(const struct limpet_verdict *verdict)
+static char *format_where(const struct limpet_verdict *verdict)
 {
 	const struct limpet_culprit *culprit = &verdict->about.culprit;
 	LIMPET_FREE char *who = limpet_culprit_words(culprit, false);
@@ -60,12 +60,12 @@ static int judge(struct side *side)
 	side->grows = verdict->changed && !side->rose;
 	side->per_minute = minutes > 0 ? (double)verdict->about.bytes / minutes : 0;
 	side->name = verdict->part ?: verdict->about.culprit.function ?: "";
-	side->where = say_where(verdict);
+	side->where = format_where(verdict);
 	return side->where ? 0 : -ENOMEM;
 }
 
 /* "60.0 MiB a minute". */
-static const char *say_rate(char ret[2 * LIMPET_UNITS_TEXT], const struct side *side)
+static const char *format_rate(char ret[2 * LIMPET_UNITS_TEXT], const struct side *side)
 {
 	char bytes[LIMPET_UNITS_TEXT];
 
@@ -84,14 +84,14 @@ static const char *compare_rates(const struct side *old, const struct side *new)
 }
 
 /* What the old one did, as the rest of a sentence; malloc'ed. */
-static char *say_before(const struct side *old)
+static char *format_before(const struct side *old)
 {
 	char text[2 * LIMPET_UNITS_TEXT];
 	char *said;
 	int code;
 
 	if (old->grows)
-		code = asprintf(&said, "before, by %s %s", say_rate(text, old), old->where);
+		code = asprintf(&said, "before, by %s %s", format_rate(text, old), old->where);
 	else if (old->rose)
 		code = asprintf(&said, "before, it rose once, by %s, %s",
 				limpet_units_format_bytes(text, old->verdict->about.bytes),
@@ -101,17 +101,17 @@ static char *say_before(const struct side *old)
 	return code < 0 ? NULL : said;
 }
 
-static char *say_growth(const struct side *old, const struct side *new)
+static char *format_growth(const struct side *old, const struct side *new)
 {
 	char rate[2 * LIMPET_UNITS_TEXT], other[2 * LIMPET_UNITS_TEXT];
-	LIMPET_FREE char *before = say_before(old);
+	LIMPET_FREE char *before = format_before(old);
 	char *text;
 	int code;
 
 	if (!before)
 		return NULL;
-	say_rate(rate, new);
-	say_rate(other, old);
+	format_rate(rate, new);
+	format_rate(other, old);
 	if (new->grows && old->grows && !strcmp(new->name, old->name))
 		code = asprintf(&text, "Memory grows by %s %s, %s (%s).", rate, new->where,
 				compare_rates(old, new), other);
@@ -179,7 +179,8 @@ static int find_culprit(const struct limpet_diff *diff, bool of_peak, int side,
 }
 
 /* ", most of the difference under load_tile"; malloc'ed. */
-static char *say_difference(const struct limpet_diff *diff, const struct level *level, bool of_peak)
+static char *format_difference(const struct limpet_diff *diff, const struct level *level,
+			       bool of_peak)
 {
 	const double change = level->new - level->old;
 	struct limpet_culprit culprit = {0};
@@ -199,11 +200,11 @@ static char *say_difference(const struct limpet_diff *diff, const struct level *
 	return text;
 }
 
-static char *say_levels(const struct limpet_diff *diff, const char *first)
+static char *format_levels(const struct limpet_diff *diff, const char *first)
 {
 	const struct level level = level_of(diff);
 	LIMPET_FREE char *difference =
-		say_difference(diff, &level, !strcmp(level.words, "live at the peak"));
+		format_difference(diff, &level, !strcmp(level.words, "live at the peak"));
 	char old[LIMPET_UNITS_TEXT], new[LIMPET_UNITS_TEXT];
 	char *text;
 
@@ -229,7 +230,7 @@ int limpet_diff_resident(const struct limpet_diff *diff, struct limpet_parts *re
 }
 
 /* Where nothing grows: the levels of resident memory, if they are known, or of live bytes. */
-static char *say_calm(const struct limpet_diff *diff)
+static char *format_calm(const struct limpet_diff *diff)
 {
 	const struct limpet_part *most = NULL;
 	char old[LIMPET_UNITS_TEXT], new[LIMPET_UNITS_TEXT], change[LIMPET_UNITS_TEXT];
@@ -239,7 +240,7 @@ static char *say_calm(const struct limpet_diff *diff)
 	int code;
 
 	if (limpet_diff_resident(diff, &parts) < 0)
-		return say_levels(diff, "Memory grows in neither: ");
+		return format_levels(diff, "Memory grows in neither: ");
 	for (size_t i = 0; i < parts.count; i++)
 		if (!most ||
 		    llabs(limpet_part_change(&parts.list[i])) > llabs(limpet_part_change(most)))
@@ -268,11 +269,11 @@ int limpet_diff_judge(const struct limpet_diff *diff,
 
 	if (judge(&old) == 0 && judge(&new) == 0) {
 		if (!old.verdict || !new.verdict)
-			text = say_levels(diff, "");
+			text = format_levels(diff, "");
 		else if (old.grows || old.rose || new.grows || new.rose)
-			text = say_growth(&old, &new);
+			text = format_growth(&old, &new);
 		else
-			text = say_calm(diff);
+			text = format_calm(diff);
 	}
 	free(old.where);
 	free(new.where);

@@ -288,12 +288,12 @@ int limpet_growth_find(const struct limpet_view *view, const struct limpet_histo
 	return code;
 }
 
-int limpet_growth_take(struct limpet_growth *growth, const struct limpet_view *view,
-		       const struct limpet_culprit *culprit, struct limpet_growth_sum *ret_taken,
-		       enum limpet_growth_of *ret_of)
+int limpet_growth_extract(struct limpet_growth *growth, const struct limpet_view *view,
+			  const struct limpet_culprit *culprit,
+			  struct limpet_growth_sum *ret_extracted, enum limpet_growth_of *ret_of)
 {
 	LIMPET_FREE bool *marks = calloc(view->site_count + 1, sizeof(*marks));
-	struct limpet_growth taken = *growth;
+	struct limpet_growth extracted = *growth;
 	enum limpet_growth_of of = LIMPET_GROWTH_KEPT;
 	int code = marks ? limpet_culprit_mark(view->locations, culprit,
 					       growth->sums[LIMPET_GROWTH_ALL].stacks,
@@ -303,12 +303,12 @@ int limpet_growth_take(struct limpet_growth *growth, const struct limpet_view *v
 	if (code < 0)
 		return code;
 	for (unsigned i = 0; i < LIMPET_GROWTH_SUMS; i++)
-		sum_up(&taken, (enum limpet_growth_of)i, view, marks);
+		sum_up(&extracted, (enum limpet_growth_of)i, view, marks);
 	while (of < LIMPET_GROWTH_ALL &&
-	       taken.sums[of].bytes < MOST_SHARE * taken.sums[LIMPET_GROWTH_ALL].bytes)
+	       extracted.sums[of].bytes < MOST_SHARE * extracted.sums[LIMPET_GROWTH_ALL].bytes)
 		of++;
-	*ret_taken = taken.sums[of];
-	ret_taken->stacks = NULL;
+	*ret_extracted = extracted.sums[of];
+	ret_extracted->stacks = NULL;
 	*ret_of = of;
 	for (size_t i = 0; i < view->site_count; i++)
 		for (unsigned k = 0; marks[i] && k < LIMPET_GROWTH_SUMS; k++)

@@ -48,8 +48,9 @@ void limpet_growth_done(struct limpet_growth *growth);
 /* Takes the stacks that a culprit is on out of all sums, and adds them up
  * (without their list). *ret_of: KEPT or ON, if
  * most of what they have grown by is of that sum. -ENOMEM. */
-int limpet_growth_take(struct limpet_growth *growth, const struct limpet_view *view,
-		       const struct limpet_culprit *culprit, struct limpet_growth_sum *ret_taken,
-		       enum limpet_growth_of *ret_of) LIMPET_MUST_CHECK;
+int limpet_growth_extract(struct limpet_growth *growth, const struct limpet_view *view,
+			  const struct limpet_culprit *culprit,
+			  struct limpet_growth_sum *ret_extracted,
+			  enum limpet_growth_of *ret_of) LIMPET_MUST_CHECK;
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/views/looks.h"
+#include "analyzer/views/stack_groups.h"
 #include "common/array.h"
 #include "common/err.h"
 
@@ -112,10 +112,10 @@ static int compare_sites(const void *a, const void *b, void *context)
 	return x->figures.node < y->figures.node ? -1 : x->figures.node > y->figures.node;
 }
 
-static int gather_sites(struct limpet_report *report, const struct limpet_looks *looks)
+static int gather_sites(struct limpet_report *report, const struct limpet_stack_groups *groups)
 {
 	const struct limpet_model *model = report->model;
-	LIMPET_FREE size_t *place = calloc((size_t)looks->count + 1, sizeof(*place));
+	LIMPET_FREE size_t *place = calloc((size_t)groups->count + 1, sizeof(*place));
 	LIMPET_FREE int64_t *largest = calloc(model->site_count + 1, sizeof(*largest));
 
 	report->sites = calloc(model->site_count + 1, sizeof(*report->sites));
@@ -128,8 +128,8 @@ static int gather_sites(struct limpet_report *report, const struct limpet_looks 
 		size_t at = report->site_count;
 
 		/* An unknown stack looks like no other. */
-		if (looks->of_node && site->node && looks->of_node[site->node]) {
-			size_t *known = &place[looks->of_node[site->node]];
+		if (groups->of_node && site->node && groups->of_node[site->node]) {
+			size_t *known = &place[groups->of_node[site->node]];
 
 			if (*known)
 				at = *known - 1;
@@ -179,10 +179,10 @@ static int compare_maps(const void *a, const void *b)
 	return x->figures.node < y->figures.node ? -1 : x->figures.node > y->figures.node;
 }
 
-static int gather_maps(struct limpet_report *report, const struct limpet_looks *looks)
+static int gather_maps(struct limpet_report *report, const struct limpet_stack_groups *groups)
 {
 	const struct limpet_model *model = report->model;
-	LIMPET_FREE size_t *place = calloc((size_t)looks->count + 1, sizeof(*place));
+	LIMPET_FREE size_t *place = calloc((size_t)groups->count + 1, sizeof(*place));
 
 	report->maps = calloc(model->map_count + 1, sizeof(*report->maps));
 	if (!place || !report->maps)
@@ -192,8 +192,8 @@ static int gather_maps(struct limpet_report *report, const struct limpet_looks *
 		struct limpet_report_map_site *to;
 		size_t at = report->map_count;
 
-		if (looks->of_node && site->node && looks->of_node[site->node]) {
-			size_t *known = &place[looks->of_node[site->node]];
+		if (groups->of_node && site->node && groups->of_node[site->node]) {
+			size_t *known = &place[groups->of_node[site->node]];
 
 			if (*known)
 				at = *known - 1;
@@ -232,7 +232,7 @@ int limpet_report_new(const struct limpet_model *model, const struct limpet_repo
 		      struct limpet_report **ret_report)
 {
 	struct limpet_report *report = calloc(1, sizeof(*report));
-	struct limpet_looks looks = {0};
+	struct limpet_stack_groups groups = {0};
 	int result = 0;
 
 	if (!report)
@@ -243,12 +243,12 @@ int limpet_report_new(const struct limpet_model *model, const struct limpet_repo
 	if (!report->private)
 		result = -ENOMEM;
 	if (!result && options->merge)
-		result = limpet_looks_init(&looks, model, options->full);
+		result = limpet_stack_groups_init(&groups, model, options->full);
 	if (!result)
-		result = gather_sites(report, &looks);
+		result = gather_sites(report, &groups);
 	if (!result)
-		result = gather_maps(report, &looks);
-	limpet_looks_done(&looks);
+		result = gather_maps(report, &groups);
+	limpet_stack_groups_done(&groups);
 	if (result) {
 		limpet_report_free(report);
 		return result;

@@ -30,7 +30,7 @@ struct limpet_report_options {
 	enum limpet_report_sort sort;
 	size_t limit;                           /* of sites; SIZE_MAX: all */
 	bool merge;                             /* stacks that look alike */
-	bool full;                              /* noise is part of a stack's look */
+	bool full;                              /* noise counts in a stack's group */
 	uint64_t capture_events;                /* of the whole capture, whatever the window */
 	const struct limpet_model_site *hidden; /* by a filter; NULL: nothing was filtered */
 	const char *filters; /* the options of the filter, in words; NULL: nothing was filtered */

@@ -158,8 +158,8 @@ void limpet_parts_last(const struct limpet_model *model, struct limpet_parts *re
 
 /* ------------------------------------------------------------------ in words */
 
-void limpet_part_say(const struct limpet_parts *parts, const struct limpet_part *part,
-		     char ret[LIMPET_PART_TEXT])
+void limpet_part_format(const struct limpet_parts *parts, const struct limpet_part *part,
+			char ret[LIMPET_PART_TEXT])
 {
 	const int64_t change = limpet_part_change(part);
 	char bytes[LIMPET_UNITS_TEXT], more[LIMPET_UNITS_TEXT];
@@ -199,7 +199,7 @@ int limpet_parts_sentence(const struct limpet_parts *parts, char **ret)
 	fprintf(file, "%s resident%s: ", limpet_units_format_bytes(text, parts->bytes),
 		parts->is_before ? " before the capture" : "");
 	for (i = 0; i < parts->count && i < SAID && parts->list[i].bytes >= least; i++) {
-		limpet_part_say(parts, &parts->list[i], text);
+		limpet_part_format(parts, &parts->list[i], text);
 		fprintf(file, "%s%s", i ? "; " : "", text);
 		left -= parts->list[i].bytes;
 	}

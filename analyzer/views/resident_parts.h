@@ -52,8 +52,8 @@ void limpet_parts_last(const struct limpet_model *model, struct limpet_parts *re
 /* "glibc's heap 23.4 MiB (+20.1 MiB), 3.0 MiB free": every output spells a part so. Changes of less
  * than 1 % of the whole, and less than 5 % that are free, are left out. */
 #define LIMPET_PART_TEXT 128
-void limpet_part_say(const struct limpet_parts *parts, const struct limpet_part *part,
-		     char ret[LIMPET_PART_TEXT]);
+void limpet_part_format(const struct limpet_parts *parts, const struct limpet_part *part,
+			char ret[LIMPET_PART_TEXT]);
 /* "128.3 MiB resident: ..., others 3.1 MiB." to be freed; NULL as it was: not known. -ENOMEM. */
 int limpet_parts_sentence(const struct limpet_parts *parts, char **ret) LIMPET_MUST_CHECK;
 

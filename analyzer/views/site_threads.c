@@ -28,7 +28,7 @@ static uint32_t *place_of(const struct limpet_site_threads *threads, uint32_t no
 }
 
 /* At most half of the places are taken. */
-static int want_place(struct limpet_site_threads *threads)
+static int reserve_place(struct limpet_site_threads *threads)
 {
 	const size_t count = threads->place_count ? 2 * threads->place_count : FIRST_PLACES;
 	uint32_t *before = threads->places;
@@ -53,7 +53,7 @@ int limpet_site_threads_add(struct limpet_site_threads *threads,
 {
 	uint32_t *place;
 
-	if (want_place(threads) < 0 ||
+	if (reserve_place(threads) < 0 ||
 	    limpet_reserve(&threads->sums, &threads->sum_capacity, threads->sum_count + 1,
 			   sizeof(*threads->sums)) < 0)
 		return -ENOMEM;

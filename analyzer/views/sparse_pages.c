@@ -95,8 +95,8 @@ static int name_group(const struct sparse *sparse, uint32_t node, struct limpet_
 	return limpet_culprit_find(sparse->evidence->view->locations, &stack, 1, ret);
 }
 
-static int say(const struct sparse *sparse, const struct limpet_page_share *share, uint32_t node,
-	       uint64_t rss_bytes, struct limpet_candidates *candidates)
+static int add_candidate(const struct sparse *sparse, const struct limpet_page_share *share,
+			 uint32_t node, uint64_t rss_bytes, struct limpet_candidates *candidates)
 {
 	const bool attached = sparse->evidence->model->target->mode == LIMPET_MODE_ATTACH;
 	struct limpet_candidate one = {
@@ -139,7 +139,7 @@ static int find_sparse(struct sparse *sparse, uint64_t rss_bytes,
 	if (!best || (double)bytes < sparse->least_bytes ||
 	    (double)bytes < sparse->least_share * (double)rss_bytes)
 		return 0;
-	return say(sparse, best, sparse->nodes[at], rss_bytes, candidates);
+	return add_candidate(sparse, best, sparse->nodes[at], rss_bytes, candidates);
 }
 
 int limpet_candidates_find_sparse(struct limpet_evidence *evidence, double least_bytes,

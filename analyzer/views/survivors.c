@@ -39,7 +39,7 @@ static void merge(struct limpet_survivors *survivors)
 
 /* A heap has millions of live blocks, but few of each step and stack: the list is merged before it
  * grows. */
-static int want_place(struct limpet_survivors *survivors)
+static int reserve_place(struct limpet_survivors *survivors)
 {
 	if (survivors->count < survivors->capacity)
 		return 0;
@@ -53,7 +53,7 @@ static int want_place(struct limpet_survivors *survivors)
 
 static int add(struct limpet_survivors *survivors, const struct limpet_survivor *one)
 {
-	if (want_place(survivors) < 0)
+	if (reserve_place(survivors) < 0)
 		return -ENOMEM;
 	survivors->list[survivors->count++] = *one;
 	return 0;

@@ -155,7 +155,7 @@ static int compare_lives(const void *a, const void *b)
 }
 
 /* By node, step and age. */
-static int take_lives(struct work *work)
+static int fill_lives(struct work *work)
 {
 	struct limpet_thread_timeline *timeline = work->thread_timeline;
 	const unsigned bits = work->scale.block_bits;
@@ -195,7 +195,7 @@ static int close_all(struct work *work)
 	if (work->thread_timeline->step_count)
 		qsort(work->thread_timeline->steps, work->thread_timeline->step_count,
 		      sizeof(*work->thread_timeline->steps), compare_steps);
-	return code < 0 ? code : take_lives(work);
+	return code < 0 ? code : fill_lives(work);
 }
 
 static void free_work(struct work *work)
@@ -261,15 +261,15 @@ int limpet_thread_timeline_build(struct limpet_trace_reader *reader,
 			    .node_count = model->node_count};
 	const struct limpet_replay_parts parts = {.find = limpet_history_find_step,
 						  .find_context = history,
-						  .tell_thread = add_share,
-						  .tell_blocks = add_blocks,
+						  .on_thread = add_share,
+						  .on_blocks = add_blocks,
 						  .context = &work};
 	struct limpet_replay_options options = *selection;
 	LIMPET_FREE uint64_t *ends = NULL;
 	int code = -ENOMEM;
 
 	options.parts = &parts;
-	options.tell_block = add_block;
+	options.on_block = add_block;
 	if (thread_timeline && work.lives_of_node) {
 		thread_timeline->survivors.history = history;
 		options.block_context = thread_timeline;

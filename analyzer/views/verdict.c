@@ -99,7 +99,7 @@ static const char *nothing_grows(const struct limpet_evidence *it)
 		       : "Nothing that was recorded grows";
 }
 
-static char *say_there(const struct limpet_evidence *it, const struct limpet_candidate *there)
+static char *format_there(const struct limpet_evidence *it, const struct limpet_candidate *there)
 {
 	const struct limpet_part *part = there->part;
 	char bytes[LIMPET_UNITS_TEXT], rss[LIMPET_UNITS_TEXT];
@@ -121,7 +121,7 @@ static char *say_there(const struct limpet_evidence *it, const struct limpet_can
 }
 
 /* ", 62 % of it under NAME", or nothing if it is little. NULL: no memory. */
-static char *say_holder(const struct limpet_evidence *it, bool peak, uint64_t bytes)
+static char *format_holder(const struct limpet_evidence *it, bool peak, uint64_t bytes)
 {
 	struct limpet_culprit holder = {0};
 	LIMPET_FREE char *who = NULL;
@@ -138,7 +138,7 @@ static char *say_holder(const struct limpet_evidence *it, bool peak, uint64_t by
 	return text;
 }
 
-static char *say_unjudged(const struct limpet_evidence *it, const char *time, const char *holder)
+static char *format_unjudged(const struct limpet_evidence *it, const char *time, const char *holder)
 {
 	const struct limpet_model_totals *totals = &it->model->totals;
 	char live[LIMPET_UNITS_TEXT], at[LIMPET_UNITS_TEXT];
@@ -157,12 +157,12 @@ static char *say_unjudged(const struct limpet_evidence *it, const char *time, co
 }
 
 /* Of a program that was captured to its end, or too short, the peak or what is live. */
-static char *say_calm(const struct limpet_evidence *it)
+static char *format_calm(const struct limpet_evidence *it)
 {
 	const struct limpet_model_totals *totals = &it->model->totals;
 	const bool peak = it->model->target->mode == LIMPET_MODE_RUN;
 	LIMPET_FREE char *holder =
-		say_holder(it, peak, peak ? totals->peak_bytes : totals->live_bytes);
+		format_holder(it, peak, peak ? totals->peak_bytes : totals->live_bytes);
 	char live[LIMPET_UNITS_TEXT], time[LIMPET_UNITS_TEXT], swing[LIMPET_UNITS_TEXT];
 	char *text;
 	int code;
@@ -176,7 +176,7 @@ static char *say_calm(const struct limpet_evidence *it)
 		return asprintf(&text, "Of new pages, %s are resident%s.", live, holder) < 0 ? NULL
 											     : text;
 	if (!it->growth.judged || peak)
-		return say_unjudged(it, time, holder);
+		return format_unjudged(it, time, holder);
 	if (it->all_growth.bytes >= LEAST_HEAP_BYTES &&
 	    limpet_evidence_is_replaced(it, &it->all_growth))
 		code = asprintf(
@@ -192,7 +192,7 @@ static char *say_calm(const struct limpet_evidence *it)
 	return code < 0 ? NULL : text;
 }
 
-static char *say_nothing(const struct limpet_evidence *it, const char *time)
+static char *format_nothing(const struct limpet_evidence *it, const char *time)
 {
 	const struct limpet_model_missing *missing = &it->model->missing;
 	const uint64_t lost = missing->dropped_events + missing->unseen_calls;
@@ -211,7 +211,7 @@ static char *say_nothing(const struct limpet_evidence *it, const char *time)
 	return code < 0 ? NULL : text;
 }
 
-static char *say_steady(const struct limpet_evidence *it)
+static char *format_steady(const struct limpet_evidence *it)
 {
 	double old_bytes;
 	const struct limpet_part *old = find_old(it, &old_bytes);
@@ -220,7 +220,7 @@ static char *say_steady(const struct limpet_evidence *it)
 
 	limpet_units_format_duration(time, (uint64_t)(1e9 * it->seconds));
 	if (!old || it->growth.swing_bytes >= old_bytes / 4 || it->model->target->pages)
-		return it->model->totals.events ? say_calm(it) : say_nothing(it, time);
+		return it->model->totals.events ? format_calm(it) : format_nothing(it, time);
 	return asprintf(&text, "%s in %s; %s in use in %s are older than the capture.",
 			nothing_grows(it), time,
 			limpet_units_format_bytes(bytes, (uint64_t)old_bytes), old->words) < 0
@@ -293,7 +293,7 @@ static const char *find_runtime(const struct limpet_evidence *it)
 }
 
 /* Of a trace of pages: it tells who touched a page first, and not who keeps it. */
-static int say_keeper(const struct limpet_evidence *it, char **ret)
+static int format_keeper(const struct limpet_evidence *it, char **ret)
 {
 	const struct tool *tool = find_tool(find_runtime(it));
 	const unsigned pid = it->model->target->pid;
@@ -311,8 +311,8 @@ static int say_keeper(const struct limpet_evidence *it, char **ret)
 	return code;
 }
 
-static int say_next(const struct limpet_evidence *it, const char *file,
-		    const struct limpet_candidate *about, char **ret)
+static int format_next(const struct limpet_evidence *it, const char *file,
+		       const struct limpet_candidate *about, char **ret)
 {
 	const struct limpet_heap_finding *finding = &about->finding;
 	const struct tool *tool = find_tool(about->part ? about->part->words : NULL);
@@ -323,7 +323,7 @@ static int say_next(const struct limpet_evidence *it, const char *file,
 
 	limpet_units_format_bytes(trimmed, it->parts.trimmed_bytes);
 	if (it->model->target->pages)
-		code = say_keeper(it, ret);
+		code = format_keeper(it, ret);
 	else if (is_of_blocks(finding) && file && is_word(finding->culprit.function))
 		code = asprintf(ret,
 				"`limpet report %s --view callers=%s` shows its callers and lines.",
@@ -355,7 +355,8 @@ static const char *bare_name(const char *function)
 	return function;
 }
 
-static bool is_said(const struct limpet_verdict *verdict, const struct limpet_heap_finding *finding)
+static bool is_covered(const struct limpet_verdict *verdict,
+		       const struct limpet_heap_finding *finding)
 {
 	const char *function = bare_name(finding->culprit.function);
 
@@ -371,7 +372,7 @@ static bool is_said(const struct limpet_verdict *verdict, const struct limpet_he
 }
 
 /* Those that are not the verdict's, in their order. */
-static void take_others(struct limpet_candidates *candidates, size_t first,
+static void copy_others(struct limpet_candidates *candidates, size_t first,
 			struct limpet_verdict *verdict)
 {
 	struct limpet_heap_findings *findings = &verdict->findings;
@@ -379,7 +380,7 @@ static void take_others(struct limpet_candidates *candidates, size_t first,
 	for (size_t i = first; i < candidates->count; i++) {
 		struct limpet_heap_finding *finding = &candidates->list[i].finding;
 
-		if (findings->count == LIMPET_HEAP_FINDINGS_MAX || is_said(verdict, finding))
+		if (findings->count == LIMPET_HEAP_FINDINGS_MAX || is_covered(verdict, finding))
 			continue;
 		findings->list[findings->count++] = *finding;
 		*finding = (struct limpet_heap_finding){0};
@@ -396,7 +397,7 @@ static int write_verdict(struct limpet_evidence *it, const char *file,
 	if (grows)
 		candidates->list[0].finding = (struct limpet_heap_finding){0};
 	else
-		about.finding.text = about.part ? say_there(it, &about) : say_steady(it);
+		about.finding.text = about.part ? format_there(it, &about) : format_steady(it);
 	verdict->sentences[0] = about.finding.text;
 	about.finding.text = NULL;
 	verdict->part = about.part ? about.part->words : NULL;
@@ -405,11 +406,11 @@ static int write_verdict(struct limpet_evidence *it, const char *file,
 	code = verdict->sentences[0] ? limpet_parts_sentence(&it->parts, &verdict->sentences[1])
 				     : -ENOMEM;
 	if (code == 0)
-		code = say_next(it, file, &about,
-				&verdict->sentences[verdict->sentences[1] ? 2 : 1]);
+		code = format_next(it, file, &about,
+				   &verdict->sentences[verdict->sentences[1] ? 2 : 1]);
 	verdict->about = about.finding;
 	if (code == 0)
-		take_others(candidates, grows, verdict);
+		copy_others(candidates, grows, verdict);
 	return code;
 }
 

@@ -8,9 +8,9 @@
 #include <time.h>
 
 #include "collector/capture/memory_watch.h"
+#include "collector/capture/own_priority.h"
 #include "collector/capture/pace.h"
 #include "collector/capture/resident_pages.h"
-#include "collector/capture/step_back.h"
 #include "collector/capture/trace_session.h"
 #include "common/clock.h"
 #include "injector/proc/cgroup.h"
@@ -111,10 +111,10 @@ static uint64_t frees_past_us(const struct limpet_recorder_stats *totals,
 		       : totals->inferred_frees;
 }
 
-static uint64_t slots_not_taken(const struct limpet_capture *capture)
+static uint64_t slots_unhooked(const struct limpet_capture *capture)
 {
-	return limpet_session_stats(capture->session)->slots_not_taken +
-	       limpet_collector_slots_not_taken(capture->collector);
+	return limpet_session_stats(capture->session)->slots_unhooked +
+	       limpet_collector_slots_unhooked(capture->collector);
 }
 
 static uint64_t lost_stacks(const struct limpet_collector *collector)
@@ -153,7 +153,7 @@ static uint64_t known_losses(const struct limpet_capture *capture,
 	       limpet_loss_if(limpet_collector_late_events(collector), LIMPET_LOSS_LATE_EVENTS) |
 	       limpet_loss_if(lost_stacks(collector), LIMPET_LOSS_STACKS) |
 	       limpet_loss_if(limpet_collector_is_broken(collector), LIMPET_LOSS_BROKEN) |
-	       limpet_loss_if(slots_not_taken(capture), LIMPET_LOSS_SLOTS);
+	       limpet_loss_if(slots_unhooked(capture), LIMPET_LOSS_SLOTS);
 }
 
 static void fill_tick(struct limpet_capture *capture, struct limpet_recorder_tick *ret_now)
@@ -203,7 +203,7 @@ static enum limpet_end exit_or_exec(const struct limpet_capture *capture)
 static void set_urgency(struct limpet_capture *capture, enum limpet_urgency urgency)
 {
 	if (urgency != capture->urgency)
-		limpet_step_back_as(capture->priority, urgency);
+		limpet_own_priority_set(capture->priority, urgency);
 	capture->urgency = urgency;
 }
 
@@ -227,13 +227,13 @@ static void follow_children(struct limpet_capture *capture, uint64_t now_ns)
 	const struct limpet_capture_setup *setup = capture->setup;
 	struct limpet_fork fork;
 
-	limpet_forks_look(capture->forks, now_ns, false);
+	limpet_forks_scan(capture->forks, now_ns, false);
 	while (limpet_forks_is_due(capture->forks, now_ns) && setup->may_follow(setup->context)) {
 		/* The child's limpet takes the priority that it begins with for the user's. */
 		limpet_priority_restore(capture->priority);
 		setup->follow(setup->context,
-			      limpet_forks_take(capture->forks, now_ns, &fork) ? &fork : NULL);
-		limpet_step_back_as(capture->priority, capture->urgency);
+			      limpet_forks_claim(capture->forks, now_ns, &fork) ? &fork : NULL);
+		limpet_own_priority_set(capture->priority, capture->urgency);
 	}
 }
 
@@ -243,16 +243,16 @@ static void follow_orphans(struct limpet_capture *capture)
 	const struct timespec pause = {0, FORKS_NS};
 
 	/* Counted, as limpet itself may get no processor for long. */
-	limpet_forks_look(capture->forks, limpet_monotonic_ns(), true);
+	limpet_forks_scan(capture->forks, limpet_monotonic_ns(), true);
 	for (unsigned i = 0; i < LAST_FORKS && limpet_forks_wait(capture->forks); i++) {
 		nanosleep(&pause, NULL);
 		follow_children(capture, limpet_monotonic_ns());
 	}
 }
 
-static bool was_taken(void *context, pid_t pid)
+static bool was_claimed(void *context, pid_t pid)
 {
-	return limpet_forks_was_taken(((struct limpet_capture *)context)->forks, pid);
+	return limpet_forks_was_claimed(((struct limpet_capture *)context)->forks, pid);
 }
 
 /* The other end is closed: the capture that started this one is ending, or gone. */
@@ -299,14 +299,14 @@ static void interrupt_pace(struct limpet_capture *capture)
 }
 
 /* LIMPET_END_RUNNING: continue. */
-static enum limpet_end look_around(struct limpet_capture *capture)
+static enum limpet_end check_end(struct limpet_capture *capture)
 {
 	uint64_t now_ns = limpet_monotonic_ns();
 	enum limpet_end end;
 
 	limpet_tracer_release_strays(capture->setup->tracer);
 	capture->trace.stop_asked |= is_let_off(capture->setup);
-	end = limpet_trace_session_look(&capture->trace,
+	end = limpet_trace_session_poll(&capture->trace,
 					limpet_collector_time_ns(capture->collector), false,
 					capture->setup->interrupted);
 	if (end != LIMPET_END_RUNNING)
@@ -329,7 +329,7 @@ static enum limpet_end look_around(struct limpet_capture *capture)
 			return exit_or_exec(capture);
 		if (is_due(&capture->slots_ns, now_ns,
 			   is_at_rest(capture) ? STILL_SLOTS_NS : SLOTS_NS) &&
-		    limpet_collector_wants_rescan(capture->collector)) {
+		    limpet_collector_needs_rescan(capture->collector)) {
 			interrupt_pace(capture);
 			limpet_session_rescan(capture->session, NULL);
 		}
@@ -342,7 +342,7 @@ static uint64_t wait_time(const struct limpet_capture *capture)
 	uint64_t time_ns = limpet_collector_time_ns(capture->collector);
 	uint64_t wait_ns = capture->pace.wait_ns;
 
-	/* The last drain may have been one during look_around(), while it waited. */
+	/* The last drain may have been one during check_end(), while it waited. */
 	if (limpet_collector_has_more(capture->collector))
 		return 0;
 	if (capture->setup->config->duration_ns && capture->setup->config->duration_ns > time_ns &&
@@ -358,7 +358,7 @@ static uint64_t wait_time(const struct limpet_capture *capture)
 static void wait_for_work(const struct limpet_capture *capture, struct pollfd *fds, nfds_t count,
 			  uint64_t wait_ns)
 {
-	const uint64_t look_ns = capture->pace.look_ns;
+	const uint64_t poll_ns = capture->pace.poll_ns;
 	uint64_t end_ns = limpet_monotonic_ns() + wait_ns;
 	struct timespec wait = {0, 0};
 	sigset_t mask = *capture->setup->wait_mask;
@@ -373,9 +373,9 @@ static void wait_for_work(const struct limpet_capture *capture, struct pollfd *f
 	}
 
 	for (;;) {
-		wait.tv_nsec = (long)(wait_ns < look_ns ? wait_ns : look_ns);
+		wait.tv_nsec = (long)(wait_ns < poll_ns ? wait_ns : poll_ns);
 		ready = ppoll(fds, count, &wait, &mask);
-		if (limpet_collector_look(capture->collector) || ready)
+		if (limpet_collector_poll(capture->collector) || ready)
 			return;
 		wait_ns = limpet_monotonic_ns();
 		if (wait_ns >= end_ns)
@@ -433,7 +433,7 @@ static enum limpet_end stream(struct limpet_capture *capture)
 
 		set_urgency(capture, urgency_now(capture));
 		note_drain(capture, drain(capture));
-		end = look_around(capture);
+		end = check_end(capture);
 		if (end != LIMPET_END_RUNNING)
 			return end;
 		show(capture, NULL);
@@ -445,7 +445,7 @@ static enum limpet_end stream(struct limpet_capture *capture)
 
 /* ---------------------------------------------------------------- beginning and end */
 
-static void look_before(struct limpet_capture *capture)
+static void read_before(struct limpet_capture *capture)
 {
 	struct limpet_memory_watch *memory = &capture->memory;
 
@@ -500,7 +500,7 @@ static int begin(struct limpet_capture *capture, bool *ret_attaching, struct lim
 	error = limpet_session_prepare(setup->tracer, setup->target, setup->config,
 				       LIMPET_TAKE(setup->preflight->plan), &capture->session, err);
 	if (!error) {
-		look_before(capture);
+		read_before(capture);
 		error = open_recorder(capture, err);
 	}
 	if (error)
@@ -550,7 +550,7 @@ static void clean_children(struct limpet_capture *capture, bool keep,
 	error = limpet_children_clean(capture->setup->tracer, capture->setup->target,
 				      limpet_monotonic_ns() +
 					      capture->setup->config->attach_timeout_ns,
-				      keep ? was_taken : NULL, capture, &children);
+				      keep ? was_claimed : NULL, capture, &children);
 	result->children_cleaned += children.cleaned;
 	result->children_left = children.left_count + (error < 0);
 	for (size_t i = 0; i < children.left_count; i++) {
@@ -594,7 +594,7 @@ static void detach(struct limpet_capture *capture, struct limpet_capture_result 
 		if (keep)
 			follow_orphans(capture);
 		else
-			limpet_forks_look(capture->forks, limpet_monotonic_ns(), true);
+			limpet_forks_scan(capture->forks, limpet_monotonic_ns(), true);
 		limpet_forks_stats_read(capture->forks, &result->forks);
 		capture->setup->detaching(capture->setup->context, keep);
 	}
@@ -639,22 +639,22 @@ static uint64_t agent_memory_bytes(const struct limpet_capture *capture)
 	       limpet_segment_beside_bytes(segment, states);
 }
 
-static void say_lost_stacks(const struct limpet_collector *collector, char *because, size_t room)
+static void report_lost_stacks(const struct limpet_collector *collector, char *because, size_t room)
 {
 	const uint64_t count = lost_stacks(collector);
 	const bool ours = limpet_collector_lost_stacks(collector, LIMPET_LOST_NO_ROOM);
 	const bool agents = limpet_collector_lost_stacks(collector, LIMPET_LOST_BY_AGENT);
 
-	limpet_loss_say(because, room, "the stacks of %llu event%s are unknown%s",
-			(unsigned long long)count, count == 1 ? "" : "s",
-			ours || agents ? ": more fit with more --memory" : "");
+	limpet_loss_report(because, room, "the stacks of %llu event%s are unknown%s",
+			   (unsigned long long)count, count == 1 ? "" : "s",
+			   ours || agents ? ": more fit with more --memory" : "");
 }
 
 /* Describes losses without a count: an allocator that is hooked in part, or not; an early end. In
- * the order of limpet_loss_say(). */
-static void say_what_stayed_unseen(const struct limpet_capture *capture,
-				   const struct limpet_recorder_tick *last, uint64_t losses,
-				   const char *named, struct limpet_capture_result *result)
+ * the order of limpet_loss_report(). */
+static void report_unseen(const struct limpet_capture *capture,
+			  const struct limpet_recorder_tick *last, uint64_t losses,
+			  const char *named, struct limpet_capture_result *result)
 {
 	const unsigned refused = limpet_session_stats(capture->session)->entries_refused;
 	const uint64_t late_modules = limpet_collector_late_modules(capture->collector);
@@ -665,50 +665,53 @@ static void say_what_stayed_unseen(const struct limpet_capture *capture,
 
 	limpet_recorder_stats_read(capture->trace.recorder, &totals);
 	if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_FUNCTIONS) && refused)
-		limpet_loss_say(because, room, "%u function%s of its allocator cannot be followed",
-				refused, refused == 1 ? "" : "s");
+		limpet_loss_report(because, room,
+				   "%u function%s of its allocator cannot be followed", refused,
+				   refused == 1 ? "" : "s");
 	else if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_FUNCTIONS))
-		limpet_loss_say(because, room,
-				"the program called a function of its allocator that limpet does "
-				"not follow");
+		limpet_loss_report(
+			because, room,
+			"the program called a function of its allocator that limpet does "
+			"not follow");
 	if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_THREAD_HEAPS))
-		limpet_loss_say(because, room,
-				"blocks that a thread's heap holds when the thread ends are not "
-				"seen released");
+		limpet_loss_report(because, room,
+				   "blocks that a thread's heap holds when the thread ends are not "
+				   "seen released");
 	if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_LATE_ALLOCATOR))
-		limpet_loss_say(because, room,
-				"%s, which was loaded during the capture, has an allocator of "
-				"its own",
-				limpet_session_late(capture->session)->first);
+		limpet_loss_report(because, room,
+				   "%s, which was loaded during the capture, has an allocator of "
+				   "its own",
+				   limpet_session_late(capture->session)->first);
 	if (late_modules)
-		limpet_loss_say(
+		limpet_loss_report(
 			because, room,
 			"the first calls of %llu module%s loaded during the capture may have "
 			"been missed (dlmopen, or an allocator of its own)",
 			(unsigned long long)late_modules, late_modules == 1 ? "" : "s");
 	if (late_events)
-		limpet_loss_say(because, room,
-				"%llu event%s arrived too late to be put in order: a thread was "
-				"held up in the middle of a call, or too many events waited",
-				(unsigned long long)late_events, late_events == 1 ? "" : "s");
+		limpet_loss_report(because, room,
+				   "%llu event%s arrived too late to be put in order: a thread was "
+				   "held up in the middle of a call, or too many events waited",
+				   (unsigned long long)late_events, late_events == 1 ? "" : "s");
 	if (result->end == LIMPET_END_DISK_FULL || result->end == LIMPET_END_SIZE_LIMIT)
-		limpet_loss_say(because, room, "it ended early: %s",
-				limpet_trace_session_why_early(&capture->trace, result->end));
+		limpet_loss_report(because, room, "it ended early: %s",
+				   limpet_trace_session_why_early(&capture->trace, result->end));
 	if (named[0])
-		limpet_loss_say(because, room, "%s", named);
+		limpet_loss_report(because, room, "%s", named);
 	if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_STORED))
-		limpet_loss_say(because, room,
-				"at least %llu frees were not seen: the program may call free by "
-				"an address that it stored before",
-				(unsigned long long)frees_past_us(&totals, last));
+		limpet_loss_report(
+			because, room,
+			"at least %llu frees were not seen: the program may call free by "
+			"an address that it stored before",
+			(unsigned long long)frees_past_us(&totals, last));
 	if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_STACKS))
-		say_lost_stacks(capture->collector, because, room);
+		report_lost_stacks(capture->collector, because, room);
 }
 
 /* Returns whether *ret_resident is known. */
-static bool look_at_the_end(struct limpet_capture *capture,
-			    const struct limpet_capture_result *result,
-			    struct limpet_recorder_resident *ret_resident)
+static bool read_resident(struct limpet_capture *capture,
+			  const struct limpet_capture_result *result,
+			  struct limpet_recorder_resident *ret_resident)
 {
 	const struct limpet_capture_setup *setup = capture->setup;
 	struct pollfd target = {.fd = capture->setup->target->pidfd, .events = POLLIN};
@@ -719,7 +722,7 @@ static bool look_at_the_end(struct limpet_capture *capture,
 	 * share. */
 	capture->pages.deadline_ns = limpet_monotonic_ns() + RESIDENT_PAGES_NS;
 	if (setup->config->sampling.bytes ||
-	    limpet_resident_pages_take(&capture->pages, capture->trace.recorder, ret_resident) < 0)
+	    limpet_resident_pages_read(&capture->pages, capture->trace.recorder, ret_resident) < 0)
 		ret_resident = NULL;
 	limpet_memory_watch_end(&capture->memory);
 	return ret_resident;
@@ -741,15 +744,15 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 	set_urgency(capture, urgency);
 	drained = limpet_collector_drain_all(capture->collector);
 	set_urgency(capture, LIMPET_URGENCY_NONE);
-	resident_known = look_at_the_end(capture, result, &resident);
+	resident_known = read_resident(capture, result, &resident);
 	set_urgency(capture, urgency);
 	limpet_collector_identify_modules(capture->collector);
 	limpet_collector_fill_tick(capture->collector, &last);
 	limpet_recorder_keep_error(&capture->trace.file_error, drained);
 	result->dropped_events = last.dropped_events;
 	last.losses = known_losses(capture, &last, named, sizeof(named));
-	say_what_stayed_unseen(capture, &last, last.losses, named, result);
-	result->slots_not_taken = slots_not_taken(capture);
+	report_unseen(capture, &last, last.losses, named, result);
+	result->slots_unhooked = slots_unhooked(capture);
 	result->attach_stop_us = (int64_t)(stats->attach_stop_ns / 1000);
 	result->tables_without_room = stats->tables_without_room;
 	result->mseal = stats->mseal;
@@ -809,7 +812,7 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 	limpet_collector_begin(capture->collector);
 	begin_pace(capture);
 	limpet_session_set_idle(capture->session, idle, capture);
-	limpet_step_back(capture->priority);
+	limpet_own_priority_lower(capture->priority);
 	capture->urgency = LIMPET_URGENCY_LOAD;
 	/* The losses known so far are in the trace even if limpet is killed. */
 	tick(capture);

@@ -76,7 +76,7 @@ struct limpet_capture_result {
 	uint64_t events, dropped_events, duration_ns, file_bytes;
 	uint64_t losses; /* all losses, with the words for limpet_loss_words() */
 	char because[1024];
-	uint64_t slots_not_taken; /* pointers to an allocator that were left alone */
+	uint64_t slots_unhooked; /* pointers to an allocator that were left alone */
 	struct limpet_tables_without_room tables_without_room;
 	int64_t attach_stop_us, detach_stop_us;
 	unsigned children_cleaned; /* forked during the capture, from which the agent was removed */

@@ -16,7 +16,7 @@
 #define ACCOUNT_TRIES 4u
 
 /* Stays as it is, not known, if the process is larger or cannot be read. */
-static void take_account(const struct limpet_target *target,
+static void read_account(const struct limpet_target *target,
 			 struct limpet_resident_account *account)
 {
 	struct limpet_explanation explanation;
@@ -64,13 +64,13 @@ void limpet_memory_watch_begin(struct limpet_memory_watch *watch)
 {
 	/* How much it holds cannot be told, but that it is there is known. */
 	if (watch->other_allocators && !watch->unfollowed[0] &&
-	    limpet_runtime_is_apart(watch->runtime))
+	    limpet_runtime_has_own_heap(watch->runtime))
 		snprintf(watch->unfollowed, sizeof(watch->unfollowed), "the heap of %s%s",
 			 limpet_runtime_article(watch->runtime), watch->runtime);
 	if (watch->is_new_program)
 		return;
-	take_account(watch->target, &watch->before);
-	limpet_object_snapshot_take(watch->target, &watch->objects_before);
+	read_account(watch->target, &watch->before);
+	limpet_object_snapshot_read(watch->target, &watch->objects_before);
 	if (!watch->unfollowed[0])
 		name_unfollowed(watch);
 }
@@ -86,12 +86,12 @@ static bool has_heap(const struct limpet_resident_account *account)
 
 /* A heap that was there before the capture is there after it: without it, its memory would count as
  * growth of anonymous mappings. */
-static void take_account_again(struct limpet_memory_watch *watch)
+static void reread_account(struct limpet_memory_watch *watch)
 {
 	const bool had_heap = has_heap(&watch->before);
 
 	for (unsigned i = 0; i < ACCOUNT_TRIES; i++) {
-		take_account(watch->target, &watch->after);
+		read_account(watch->target, &watch->after);
 		if (!had_heap || !watch->after.known || has_heap(&watch->after))
 			return;
 		free(watch->after.rows);
@@ -101,10 +101,10 @@ static void take_account_again(struct limpet_memory_watch *watch)
 
 void limpet_memory_watch_end(struct limpet_memory_watch *watch)
 {
-	take_account_again(watch);
+	reread_account(watch);
 	name_unfollowed(watch);
 	if (watch->objects_before.known)
-		limpet_object_snapshot_take(watch->target, &watch->objects);
+		limpet_object_snapshot_read(watch->target, &watch->objects);
 }
 
 void limpet_memory_watch_done(struct limpet_memory_watch *watch)

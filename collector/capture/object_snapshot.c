@@ -34,7 +34,7 @@ static void copy_row(const struct limpet_v8_row *from, struct limpet_object_row 
 	to->outside_bytes = from->outside_bytes;
 }
 
-void limpet_object_snapshot_take(const struct limpet_target *target,
+void limpet_object_snapshot_read(const struct limpet_target *target,
 				 struct limpet_object_counts *ret)
 {
 	struct limpet_v8_census census;
@@ -43,7 +43,7 @@ void limpet_object_snapshot_take(const struct limpet_target *target,
 
 	*ret = (struct limpet_object_counts){0};
 	if (limpet_proc_status_read(target->pid, &status) < 0 || status.rss_bytes > MOST_BYTES ||
-	    limpet_v8_census_take(target, &census, &err) < 0)
+	    limpet_v8_census_read(target, &census, &err) < 0)
 		return;
 	if (census.is_known && !census.is_cut)
 		ret->rows = calloc(LIMPET_OBJECT_ROWS_MAX, sizeof(*ret->rows));

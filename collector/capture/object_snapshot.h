@@ -9,7 +9,7 @@ struct limpet_target;
 
 /* Reads the process from outside, which stops nothing. A heap of 200 MiB takes some tenths of a
  * second; those of a process of more than 1 GiB are not counted. */
-void limpet_object_snapshot_take(const struct limpet_target *target,
+void limpet_object_snapshot_read(const struct limpet_target *target,
 				 struct limpet_object_counts *ret);
 void limpet_object_snapshot_done(struct limpet_object_counts *counts);
 

@@ -1,12 +1,12 @@
 #include "collector/capture/pace.h"
 
 /* By default the agent's room for events is one and a half times what the fastest program makes
- * between two looks. */
-#define LOOK_NS 25000000u
+ * between two polls. */
+#define POLL_NS 25000000u
 #define IDLE_WAIT_NS 500000000u
 /* Waking up costs 50 microseconds and more if the processor sleeps, so that an idle program is
- * looked at eight times a second. If it makes more events in that time than there is room for, it
- * waits for the next look, once, so that the first burst after an idle hour loses nothing. */
+ * polled eight times a second. If it makes more events in that time than there is room for, it
+ * waits for the next poll, once, so that the first burst after an idle hour loses nothing. */
 #define STILL_NS 2000000000u
 #define NAP_NS 125000000u
 #define NAP_WAIT_NS 1000000000u
@@ -14,7 +14,7 @@
 #define NAP_PATIENCE_NS 250000000u
 /* Threads also wait while that burst is read, for at most this long. */
 #define WAKING_NS 250000000u
-/* At other times a thread waits this long, two looks, for a sign of life. The collector gives one
+/* At other times a thread waits this long, two polls, for a sign of life. The collector gives one
  * with each round of reading: while it runs, a program that is too fast for it is slowed down, and
  * nothing is lost. A dropped free would look like a leak. The thread counts its own time on a
  * processor: on a busy machine it waits longer, as the collector does for a processor. */
@@ -41,7 +41,7 @@ static uint64_t nap_ns(const struct limpet_pace *pace)
 
 	if (share >= 1)
 		return NAP_NS;
-	return share * NAP_NS > LOOK_NS ? (uint64_t)(share * NAP_NS) : LOOK_NS;
+	return share * NAP_NS > POLL_NS ? (uint64_t)(share * NAP_NS) : POLL_NS;
 }
 
 static void enter(struct limpet_pace *pace, enum limpet_pace_state state)
@@ -49,7 +49,7 @@ static void enter(struct limpet_pace *pace, enum limpet_pace_state state)
 	const bool napping = state == LIMPET_PACE_NAPPING;
 
 	pace->state = state;
-	pace->look_ns = napping ? nap_ns(pace) : LOOK_NS;
+	pace->poll_ns = napping ? nap_ns(pace) : POLL_NS;
 	pace->patience_ns = pace->wait_for_room          ? WAIT_FOR_ROOM_NS
 			    : state != LIMPET_PACE_AWAKE ? NAP_PATIENCE_NS
 			    : pace->samples              ? 0
@@ -61,7 +61,7 @@ void limpet_pace_begin(struct limpet_pace *pace, uint64_t now_ns)
 	pace->under_load = true; /* until the first drain */
 	pace->load_lasts_ns = LOAD_NS;
 	pace->events_ns = now_ns;
-	pace->wait_ns = LOOK_NS;
+	pace->wait_ns = POLL_NS;
 	enter(pace, LIMPET_PACE_AWAKE);
 }
 
@@ -130,7 +130,7 @@ static uint64_t busy_wait_ns(const struct limpet_pace *pace, int64_t recorded, u
 
 	if (wait_ns < LEAST_WAIT_NS)
 		return LEAST_WAIT_NS;
-	return wait_ns < LOOK_NS ? (uint64_t)wait_ns : LOOK_NS;
+	return wait_ns < POLL_NS ? (uint64_t)wait_ns : POLL_NS;
 }
 
 void limpet_pace_note(struct limpet_pace *pace, const struct limpet_pace_drain *drain,

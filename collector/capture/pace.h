@@ -10,7 +10,7 @@
 
 enum limpet_pace_state {
 	LIMPET_PACE_AWAKE,
-	LIMPET_PACE_NAPPING, /* no event for two seconds: looks are rare */
+	LIMPET_PACE_NAPPING, /* no event for two seconds: polls are rare */
 	LIMPET_PACE_WAKING,  /* the collector reads the burst that ended the nap */
 };
 
@@ -23,7 +23,7 @@ struct limpet_pace {
 	bool under_load;
 	uint64_t wait_ns;     /* until the next drain, if the agent does not ring and everything was
 				 read */
-	uint64_t look_ns;     /* between two checks whether the agent has rung */
+	uint64_t poll_ns;     /* between two checks whether the agent has rung */
 	uint64_t patience_ns; /* how long a thread that finds no room waits */
 	uint64_t events_ns;   /* when the last drain found any event */
 	/* private */

@@ -44,7 +44,7 @@ static int add_run(struct limpet_resident_pages *pages, const struct limpet_page
 }
 
 /* Looks at [walk->start, walk->end). */
-static int look(struct walk *walk)
+static int scan(struct walk *walk)
 {
 	struct limpet_page_range ranges[LIMPET_PAGES_RANGES];
 
@@ -86,7 +86,7 @@ static bool add_block(void *context, uint64_t address, uint64_t size)
 			walk->end = end;
 		return true;
 	}
-	walk->error = look(walk);
+	walk->error = scan(walk);
 	if (walk->error)
 		return false;
 	if (!walk->end)
@@ -96,19 +96,19 @@ static bool add_block(void *context, uint64_t address, uint64_t size)
 	return true;
 }
 
-int limpet_resident_pages_take(struct limpet_resident_pages *pages,
+int limpet_resident_pages_read(struct limpet_resident_pages *pages,
 			       struct limpet_recorder *recorder,
 			       struct limpet_recorder_resident *ret_resident)
 {
 	struct walk walk = {.pages = pages};
-	int error = limpet_pages_new(pages->target, LIMPET_PAGES_ASK, &walk.source);
+	int error = limpet_pages_new(pages->target, LIMPET_PAGES_SCAN, &walk.source);
 
 	if (error)
 		return error;
 	limpet_pages_leave_out_swapped(walk.source);
 	limpet_recorder_walk_blocks(recorder, add_block, &walk);
 	if (!walk.error)
-		walk.error = look(&walk);
+		walk.error = scan(&walk);
 	limpet_pages_free(walk.source);
 	/* The memory of a process that is gone looks like memory that is not resident. */
 	if (limpet_target_check(pages->target))

@@ -23,7 +23,7 @@ struct limpet_resident_pages {
  * `pages`, of which the caller has set the first two members. No event may be added to the
  * recorder afterwards. -ESRCH: the process ended, or executed another program, meanwhile: nothing
  * is known. -ENODATA: nothing was looked at. */
-int limpet_resident_pages_take(struct limpet_resident_pages *pages,
+int limpet_resident_pages_read(struct limpet_resident_pages *pages,
 			       struct limpet_recorder *recorder,
 			       struct limpet_recorder_resident *ret_resident) LIMPET_MUST_CHECK;
 void limpet_resident_pages_done(struct limpet_resident_pages *pages);

@@ -157,7 +157,7 @@ void limpet_trace_session_tick(struct limpet_trace_session *session,
 	session->disk_is_low = limpet_recorder_disk_is_low(session->recorder);
 }
 
-enum limpet_end limpet_trace_session_look(const struct limpet_trace_session *session,
+enum limpet_end limpet_trace_session_poll(const struct limpet_trace_session *session,
 					  uint64_t time_ns, bool executed,
 					  const volatile sig_atomic_t *interrupted)
 {

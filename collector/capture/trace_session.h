@@ -57,7 +57,7 @@ void limpet_trace_session_tick(struct limpet_trace_session *session,
 			       const struct limpet_recorder_tick *tick);
 /* Why to end now, at `time_ns` since the start; LIMPET_END_RUNNING: continue. `executed`: another
  * program. */
-enum limpet_end limpet_trace_session_look(const struct limpet_trace_session *session,
+enum limpet_end limpet_trace_session_poll(const struct limpet_trace_session *session,
 					  uint64_t time_ns, bool executed,
 					  const volatile sig_atomic_t *interrupted);
 /* In words, for LIMPET_END_DISK_FULL (also a disk that cannot be written) and

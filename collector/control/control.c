@@ -254,8 +254,8 @@ static void answer_marks(struct limpet_control *control, struct client *client, 
 }
 
 /* What was received is a whole request: false: it is none, and nobody answers. */
-static bool take_request(struct limpet_control *control, struct client *client,
-			 union request *request, size_t bytes)
+static bool handle_request(struct limpet_control *control, struct client *client,
+			   union request *request, size_t bytes)
 {
 	struct limpet_control_request *head = &request->head;
 	const bool whole = bytes == sizeof(*head) || bytes == sizeof(request->mark) ||
@@ -294,7 +294,7 @@ static void read_requests(struct limpet_control *control, struct client *client)
 
 		if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
-		if (bytes < 0 || !take_request(control, client, &request, (size_t)bytes)) {
+		if (bytes < 0 || !handle_request(control, client, &request, (size_t)bytes)) {
 			if (client->fd >= 0)
 				drop(control, client);
 			return;

@@ -98,7 +98,8 @@ static struct limpet_control_request head_of(enum limpet_control_message_type ty
 
 /* Connects and sends a request. -ENOENT: no such capture (the socket of one that died is
  * removed). */
-static int ask(const struct limpet_runtime_dir *dir, pid_t pid, const void *request, size_t bytes)
+static int send_to(const struct limpet_runtime_dir *dir, pid_t pid, const void *request,
+		   size_t bytes)
 {
 	LIMPET_CLOSE int fd = limpet_control_connect(dir->fd, pid);
 	char name[LIMPET_CONTROL_NAME_BYTES];
@@ -120,11 +121,11 @@ static int ask(const struct limpet_runtime_dir *dir, pid_t pid, const void *requ
 	return result < 0 ? result : limpet_take_fd(&fd);
 }
 
-static int ask_status(const struct limpet_runtime_dir *dir, pid_t pid)
+static int request_status(const struct limpet_runtime_dir *dir, pid_t pid)
 {
 	const struct limpet_control_request request = head_of(LIMPET_CONTROL_STATUS);
 
-	return ask(dir, pid, &request, sizeof(request));
+	return send_to(dir, pid, &request, sizeof(request));
 }
 
 static bool is_terminated(const char *text, size_t bytes)
@@ -175,7 +176,7 @@ static int receive(int fd, pid_t pid, struct limpet_control_reply *ret)
 	return 0;
 }
 
-static void take_reply(const struct limpet_control_reply *reply, struct limpet_control_capture *ret)
+static void copy_reply(const struct limpet_control_reply *reply, struct limpet_control_capture *ret)
 {
 	ret->collector_pid = reply->collector_pid;
 	ret->state = (enum limpet_control_state)reply->state;
@@ -199,41 +200,42 @@ static int read_status(int fd, int64_t deadline_ms, struct limpet_control_captur
 	if (result == -ECONNRESET || (result == 0 && reply.type == LIMPET_CONTROL_RESULT))
 		return -ENOENT;
 	if (result == 0)
-		take_reply(&reply, capture);
+		copy_reply(&reply, capture);
 	return 0; /* no reply, or an invalid one: its state stays unknown */
 }
 
 /* ------------------------------------------------------------------ all captures */
 
-struct asked {
+struct pending {
 	struct limpet_control_capture capture;
 	int fd; /* -1: no reply will come */
 };
 
-struct asking {
-	struct asked *list;
+struct requests {
+	struct pending *list;
 	size_t count, capacity;
 };
 
-static int ask_one(struct asking *asking, const struct limpet_runtime_dir *dir, pid_t pid)
+static int request_one(struct requests *requests, const struct limpet_runtime_dir *dir, pid_t pid)
 {
-	struct asked *asked;
+	struct pending *pending;
 	int fd;
 
-	if (limpet_reserve(&asking->list, &asking->capacity, asking->count + 1, sizeof(*asked)) < 0)
+	if (limpet_reserve(&requests->list, &requests->capacity, requests->count + 1,
+			   sizeof(*pending)) < 0)
 		return -ENOMEM;
-	fd = ask_status(dir, pid);
+	fd = request_status(dir, pid);
 	if (fd == -ENOENT)
 		return 0;
-	asked = &asking->list[asking->count++];
-	memset(&asked->capture, 0, sizeof(asked->capture));
-	asked->capture.pid = pid;
-	asked->capture.owner = dir->owner;
-	asked->fd = fd < 0 ? -1 : fd;
+	pending = &requests->list[requests->count++];
+	memset(&pending->capture, 0, sizeof(pending->capture));
+	pending->capture.pid = pid;
+	pending->capture.owner = dir->owner;
+	pending->fd = fd < 0 ? -1 : fd;
 	return 0;
 }
 
-static int ask_dir(struct asking *asking, const struct limpet_runtime_dir *dir)
+static int request_dir(struct requests *requests, const struct limpet_runtime_dir *dir)
 {
 	const struct dirent *entry;
 	int result = 0, fd = openat(dir->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -246,9 +248,9 @@ static int ask_dir(struct asking *asking, const struct limpet_runtime_dir *dir)
 			close(fd);
 		return result;
 	}
-	while (result == 0 && asking->count < CAPTURES_MAX && (entry = readdir(entries))) {
+	while (result == 0 && requests->count < CAPTURES_MAX && (entry = readdir(entries))) {
 		if (limpet_control_parse_name(entry->d_name, &pid))
-			result = ask_one(asking, dir, pid);
+			result = request_one(requests, dir, pid);
 	}
 	closedir(entries);
 	return result;
@@ -266,38 +268,38 @@ int limpet_control_list(struct limpet_control_capture **ret_list)
 	struct limpet_runtime_dir dirs[LIMPET_RUNTIME_DIRS_MAX];
 	int dir_count = limpet_runtime_dir_find_all(dirs), result = 0, count = 0;
 	LIMPET_FREE struct limpet_control_capture *list = NULL;
-	struct asking asking = {0};
+	struct requests requests = {0};
 	int64_t deadline_ms;
 
 	/* All are asked before the first reply is awaited: captures that are stuck cost the time
 	 * limit once, however many there are. */
 	for (int i = 0; i < dir_count && result == 0; i++) {
 		if (dirs[i].readable)
-			result = ask_dir(&asking, &dirs[i]);
+			result = request_dir(&requests, &dirs[i]);
 		/* The directory of another user may be gone. */
 		if (result < 0 && result != -ENOMEM)
 			result = 0;
 	}
 	limpet_runtime_dir_done(dirs, dir_count);
 	if (result == 0) {
-		list = calloc(asking.count + 1, sizeof(*list));
+		list = calloc(requests.count + 1, sizeof(*list));
 		if (!list)
 			result = -ENOMEM;
 	}
 	deadline_ms = now_ms() + ANSWER_MS;
-	for (size_t i = 0; i < asking.count; i++) {
-		struct asked *asked = &asking.list[i];
+	for (size_t i = 0; i < requests.count; i++) {
+		struct pending *pending = &requests.list[i];
 		int ended = 0;
 
-		if (asked->fd >= 0) {
+		if (pending->fd >= 0) {
 			if (result == 0)
-				ended = read_status(asked->fd, deadline_ms, &asked->capture);
-			close(asked->fd);
+				ended = read_status(pending->fd, deadline_ms, &pending->capture);
+			close(pending->fd);
 		}
 		if (result == 0 && ended == 0)
-			list[count++] = asked->capture;
+			list[count++] = pending->capture;
 	}
-	free(asking.list);
+	free(requests.list);
 	if (result != 0)
 		return result;
 	qsort(list, (size_t)count, sizeof(*list), compare_captures);
@@ -333,7 +335,7 @@ int limpet_control_find(pid_t pid, struct limpet_control_capture *ret_capture)
 			result = is_root_captured(&dirs[i], pid) ? 0 : -ENOENT;
 			continue;
 		}
-		fd = ask_status(&dirs[i], pid);
+		fd = request_status(&dirs[i], pid);
 		if (fd == -ENOENT)
 			continue;
 		result = fd < 0 ? 0 : read_status(fd, now_ms() + ANSWER_MS, &capture);
@@ -376,14 +378,14 @@ static int explain(struct limpet_err *err, pid_t pid, int result, const char *ve
 
 /* Asks the capture of `pid`, whoever captures it. Returns a descriptor, from which the answer
  * comes. */
-static int ask_any(pid_t pid, const void *request, size_t bytes)
+static int request_any(pid_t pid, const void *request, size_t bytes)
 {
 	struct limpet_runtime_dir dirs[LIMPET_RUNTIME_DIRS_MAX];
 	int dir_count = limpet_runtime_dir_find_all(dirs), result = -ENOENT;
 
 	for (int i = 0; i < dir_count && result == -ENOENT; i++) {
 		if (dirs[i].readable)
-			result = ask(&dirs[i], pid, request, bytes);
+			result = send_to(&dirs[i], pid, request, bytes);
 		else if (is_root_captured(&dirs[i], pid))
 			result = -EACCES;
 	}
@@ -468,18 +470,18 @@ int limpet_control_mark(pid_t pid, const char *name, uint64_t *ret_time_ns, stru
 	memset(&request, 0, sizeof(request));
 	request.head = head_of(LIMPET_CONTROL_MARK);
 	strcpy(request.name, name);
-	fd = ask_any(pid, &request, sizeof(request));
+	fd = request_any(pid, &request, sizeof(request));
 	result = fd < 0 ? fd : read_mark(fd, pid, ret_time_ns);
 	return result < 0 ? explain_mark(err, pid, name, result) : 0;
 }
 
 /* Some of them, from `first` on. */
-static int ask_marks(pid_t pid, uint32_t first, int64_t deadline_ms,
-		     struct limpet_control_marks_reply *ret)
+static int request_marks(pid_t pid, uint32_t first, int64_t deadline_ms,
+			 struct limpet_control_marks_reply *ret)
 {
 	const struct limpet_control_marks_request request = {.head = head_of(LIMPET_CONTROL_MARKS),
 							     .first = first};
-	LIMPET_CLOSE int fd = ask_any(pid, &request, sizeof(request));
+	LIMPET_CLOSE int fd = request_any(pid, &request, sizeof(request));
 	ssize_t bytes = fd < 0 ? fd : wait_readable(fd, deadline_ms);
 
 	if (bytes == 0)
@@ -507,7 +509,7 @@ int limpet_control_marks(pid_t pid, struct limpet_mark **ret_list)
 	if (!list)
 		return -ENOMEM;
 	do {
-		const int result = ask_marks(pid, count, deadline_ms, &reply);
+		const int result = request_marks(pid, count, deadline_ms, &reply);
 
 		if (result < 0)
 			return result;
@@ -530,7 +532,7 @@ int limpet_control_stop_begin(pid_t pid, struct limpet_control_stop **ret_stop,
 			      struct limpet_err *err)
 {
 	const struct limpet_control_request request = head_of(LIMPET_CONTROL_STOP);
-	int result = ask_any(pid, &request, sizeof(request));
+	int result = request_any(pid, &request, sizeof(request));
 	struct limpet_control_stop *stop;
 	struct ucred peer;
 	socklen_t bytes = sizeof(peer);
@@ -595,7 +597,7 @@ int limpet_control_stop_wait(struct limpet_control_stop *stop,
 			strcpy(ret_result->trace, reply.trace);
 			return 0;
 		}
-		take_reply(&reply, &capture);
+		copy_reply(&reply, &capture);
 		strcpy(trace, reply.trace);
 		if (watcher->state)
 			watcher->state(context, &capture);

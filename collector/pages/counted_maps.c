@@ -39,7 +39,7 @@ static struct limpet_counted_map describe(const struct limpet_map *map)
 		.executable = anonymous && map->perms[2] == 'x'};
 }
 
-int limpet_counted_maps_take(struct limpet_counted_maps *maps, const struct limpet_maps *all)
+int limpet_counted_maps_set(struct limpet_counted_maps *maps, const struct limpet_maps *all)
 {
 	maps->count = 0;
 	if (limpet_reserve(&maps->list, &maps->capacity, all->count, sizeof(*maps->list)) < 0)

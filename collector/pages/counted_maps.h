@@ -25,8 +25,8 @@ struct limpet_counted_maps {
 };
 void limpet_counted_maps_done(struct limpet_counted_maps *maps);
 /* Replaces the list. 0 or -ENOMEM: the list is cut short. */
-int limpet_counted_maps_take(struct limpet_counted_maps *maps,
-			     const struct limpet_maps *all) LIMPET_MUST_CHECK;
+int limpet_counted_maps_set(struct limpet_counted_maps *maps,
+			    const struct limpet_maps *all) LIMPET_MUST_CHECK;
 /* NULL: the address was not mapped then. */
 const struct limpet_counted_map *limpet_counted_maps_find(const struct limpet_counted_maps *maps,
 							  uint64_t address);

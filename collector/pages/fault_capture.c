@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/capture/step_back.h"
+#include "collector/capture/own_priority.h"
 #include "collector/capture/trace_session.h"
 #include "collector/pages/counted_maps.h"
 #include "collector/pages/fault_events.h"
@@ -29,10 +29,10 @@
 #define IDLE_WAIT_NS 250000000u
 #define BUSY_NS 1000000000u
 /* A look at the pages: so often, but in a fiftieth of the time at most. */
-#define LOOK_NS 1000000000u
-#define LOOK_SHARE 50u
+#define SCAN_NS 1000000000u
+#define SCAN_SHARE 50u
 /* Earlier, if so much more is recorded than is resident. */
-#define EARLY_LOOK_NS 20000000u
+#define EARLY_SCAN_NS 20000000u
 #define EARLY_SLACK_BYTES (UINT64_C(4) << 20)
 #define EARLY_SLACK_SHARE 32u
 /* The kernel reports a fault before it brings the page. The last fault of a thread is not taken as
@@ -59,8 +59,8 @@ struct limpet_fault_capture {
 	bool no_room;        /* for pages, which are not recorded */
 	uint64_t begin_ns, end_ns; /* end_ns: 0 while the capture runs */
 	uint64_t last_ns;          /* of an event, since the beginning */
-	uint64_t tick_ns, event_ns, look_ns, look_took_ns, maps_next_ns;
-	uint64_t faults_at_look, faults, lost, broken, rss_bytes;
+	uint64_t tick_ns, event_ns, scanned_ns, scan_took_ns, maps_next_ns;
+	uint64_t faults_at_scan, faults, lost, broken, rss_bytes;
 	uint64_t other_bytes; /* of RSS at the last look, in pages that are not recorded */
 	/* The last fault of each thread. */
 	struct limpet_number_table threads;
@@ -136,7 +136,7 @@ static void read_maps(struct limpet_fault_capture *capture)
 	struct limpet_maps maps;
 
 	if (limpet_proc_maps_read(capture->setup->target->pid, &maps) == 0) {
-		if (limpet_counted_maps_take(&capture->maps, &maps) == 0)
+		if (limpet_counted_maps_set(&capture->maps, &maps) == 0)
 			capture->maps_are_old = false;
 		limpet_fault_stacks_refresh(capture->stacks, &maps);
 		limpet_proc_maps_done(&maps);
@@ -175,8 +175,8 @@ static void note_last(struct limpet_fault_capture *capture, uint32_t tid, uint64
 		capture->last_faults[index - 1] = (struct last_fault){page, time_ns};
 }
 
-static void take_fault(struct limpet_fault_capture *capture,
-		       const struct limpet_fault_record *fault)
+static void handle_fault(struct limpet_fault_capture *capture,
+			 const struct limpet_fault_record *fault)
 {
 	const uint64_t page = fault->address & ~(uint64_t)(PAGE - 1);
 	uint64_t time_ns = 0;
@@ -218,7 +218,7 @@ static uint64_t drain(struct limpet_fault_capture *capture)
 	struct limpet_fault_record fault;
 	int got;
 
-	limpet_fault_events_look(capture->events);
+	limpet_fault_events_refresh(capture->events);
 	while ((got = limpet_fault_events_next(capture->events, &fault)) != 0) {
 		if (got < 0) {
 			capture->broken++;
@@ -227,7 +227,7 @@ static uint64_t drain(struct limpet_fault_capture *capture)
 		switch (fault.kind) {
 		case LIMPET_FAULT_TAKEN:
 			if (!capture->executed)
-				take_fault(capture, &fault);
+				handle_fault(capture, &fault);
 			break;
 		case LIMPET_FAULT_LOST:
 			if (capture->begun)
@@ -259,13 +259,13 @@ static void note_gone(void *context, uint64_t page)
 		       now_of(capture));
 }
 
-static void note_came(void *context, uint64_t page, uint32_t node)
+static void note_unfaulted(void *context, uint64_t page, uint32_t node)
 {
 	struct limpet_fault_capture *capture = context;
 
 	if (capture->begun)
 		record(capture, LIMPET_EVENT_ALLOC, page,
-		       node ?: limpet_fault_stacks_unseen(capture->stacks),
+		       node ?: limpet_fault_stacks_unfaulted(capture->stacks),
 		       (uint32_t)capture->setup->target->pid, now_of(capture));
 }
 
@@ -291,7 +291,7 @@ static int scan_map(struct limpet_fault_capture *capture, struct limpet_pages *p
 static int scan(struct limpet_fault_capture *capture)
 {
 	struct limpet_pages *pages;
-	int error = limpet_pages_new(capture->setup->target, LIMPET_PAGES_ASK, &pages);
+	int error = limpet_pages_new(capture->setup->target, LIMPET_PAGES_SCAN, &pages);
 
 	if (error)
 		return error;
@@ -332,16 +332,16 @@ static bool is_the_same(const struct limpet_fault_capture *capture)
 
 /* Compares the pages that are present with those that are known. -errno: nothing was learnt;
  * -ESRCH: the process ends, or has executed another program. */
-static int look(struct limpet_fault_capture *capture)
+static int scan_pages(struct limpet_fault_capture *capture)
 {
-	const struct limpet_page_set_changes changes = {note_gone, note_came, capture};
+	const struct limpet_page_set_changes changes = {note_gone, note_unfaulted, capture};
 	const uint64_t began_ns = limpet_monotonic_ns();
 	uint64_t known;
 	int error;
 
 	(void)drain(capture);
 	read_maps(capture);
-	limpet_page_set_look(capture->set, limpet_monotonic_ns());
+	limpet_page_set_scan_begin(capture->set, limpet_monotonic_ns());
 	error = scan(capture);
 	/* Faults of pages that the scan has seen. */
 	(void)drain(capture);
@@ -350,14 +350,14 @@ static int look(struct limpet_fault_capture *capture)
 		error = -ESRCH;
 	if (!error) {
 		expect_undone(capture);
-		limpet_page_set_looked(capture->set, &changes);
+		limpet_page_set_scan_end(capture->set, &changes);
 		flush(capture);
 	}
 	known = limpet_page_set_count(capture->set) * PAGE;
 	capture->other_bytes = capture->rss_bytes > known ? capture->rss_bytes - known : 0;
-	capture->faults_at_look = capture->faults;
-	capture->look_ns = limpet_monotonic_ns();
-	capture->look_took_ns = capture->look_ns - began_ns;
+	capture->faults_at_scan = capture->faults;
+	capture->scanned_ns = limpet_monotonic_ns();
+	capture->scan_took_ns = capture->scanned_ns - began_ns;
 	return error;
 }
 
@@ -371,15 +371,15 @@ static bool is_too_much(struct limpet_fault_capture *capture)
 	       capture->rss_bytes + EARLY_SLACK_BYTES + capture->rss_bytes / EARLY_SLACK_SHARE;
 }
 
-static bool look_is_due(struct limpet_fault_capture *capture, uint64_t now_ns)
+static bool scan_is_due(struct limpet_fault_capture *capture, uint64_t now_ns)
 {
-	const uint64_t since_ns = now_ns - capture->look_ns;
+	const uint64_t since_ns = now_ns - capture->scanned_ns;
 
-	if (since_ns < capture->look_took_ns * LOOK_SHARE || since_ns < EARLY_LOOK_NS)
+	if (since_ns < capture->scan_took_ns * SCAN_SHARE || since_ns < EARLY_SCAN_NS)
 		return false;
-	if (since_ns >= LOOK_NS)
+	if (since_ns >= SCAN_NS)
 		return true;
-	return capture->faults != capture->faults_at_look && is_too_much(capture);
+	return capture->faults != capture->faults_at_scan && is_too_much(capture);
 }
 
 /* ---------------------------------------------------------------- the stream */
@@ -438,10 +438,10 @@ static void begin_mark(void *context, struct limpet_recorder_tick *ret)
 }
 
 /* LIMPET_END_RUNNING: continue. */
-static enum limpet_end look_around(struct limpet_fault_capture *capture)
+static enum limpet_end check_end(struct limpet_fault_capture *capture)
 {
 	const uint64_t now_ns = limpet_monotonic_ns();
-	const enum limpet_end end = limpet_trace_session_look(
+	const enum limpet_end end = limpet_trace_session_poll(
 		&capture->trace, now_of(capture), capture->executed, capture->setup->interrupted);
 
 	/* The trace has no limit of its own: that of files (ulimit -f) is room, too. */
@@ -449,8 +449,8 @@ static enum limpet_end look_around(struct limpet_fault_capture *capture)
 		return LIMPET_END_DISK_FULL;
 	if (end != LIMPET_END_RUNNING)
 		return end;
-	if (look_is_due(capture, now_ns))
-		(void)look(capture);
+	if (scan_is_due(capture, now_ns))
+		(void)scan_pages(capture);
 	if (now_ns - capture->tick_ns >= TICK_NS) {
 		tick(capture);
 		if (capture->trace.perf_map_fd < 0)
@@ -480,7 +480,7 @@ static enum limpet_end stream(struct limpet_fault_capture *capture)
 
 		if (drain(capture))
 			capture->event_ns = limpet_monotonic_ns();
-		end = look_around(capture);
+		end = check_end(capture);
 		if (end != LIMPET_END_RUNNING)
 			return end;
 		show(capture);
@@ -523,7 +523,7 @@ static int begin_pages(struct limpet_fault_capture *capture, struct limpet_err *
 	if (!capture->set)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	limpet_fault_events_start(capture->events);
-	error = look(capture);
+	error = scan_pages(capture);
 	if (error) {
 		(void)limpet_proc_explain(capture->setup->target->pid, error,
 					  "read the page tables of", err);
@@ -592,25 +592,25 @@ static void detach(struct limpet_fault_capture *capture, struct limpet_fault_cap
 	if (result->end == LIMPET_END_TARGET_EXIT) {
 		result->end = limpet_trace_session_exit(&capture->trace, &status);
 	} else if (result->end != LIMPET_END_TARGET_EXEC) {
-		capture->unread = look(capture) < 0;
+		capture->unread = scan_pages(capture) < 0;
 		limpet_trace_session_open_perf_map(&capture->trace);
 	}
 	capture->end_ns = limpet_monotonic_ns();
 }
 
-static void say_losses(const struct limpet_fault_capture *capture,
-		       struct limpet_fault_capture_result *result)
+static void report_losses(const struct limpet_fault_capture *capture,
+			  struct limpet_fault_capture_result *result)
 {
 	const struct limpet_fault_losses losses = losses_of(capture);
 
 	if (result->end == LIMPET_END_DISK_FULL)
-		limpet_loss_say(result->because, sizeof(result->because), "it ended early: %s",
-				limpet_trace_session_why_early(&capture->trace, result->end));
-	limpet_fault_losses_say(&losses, result->because, sizeof(result->because));
+		limpet_loss_report(result->because, sizeof(result->because), "it ended early: %s",
+				   limpet_trace_session_why_early(&capture->trace, result->end));
+	limpet_fault_losses_report(&losses, result->because, sizeof(result->because));
 	if (limpet_fault_losses_any(&losses) && capture->unread)
-		limpet_loss_say(result->because, sizeof(result->because),
-				"the pages could not be read at the end, so what is resident is "
-				"not known");
+		limpet_loss_report(result->because, sizeof(result->because),
+				   "the pages could not be read at the end, so what is resident is "
+				   "not known");
 }
 
 static void close_trace(struct limpet_fault_capture *capture,
@@ -621,7 +621,7 @@ static void close_trace(struct limpet_fault_capture *capture,
 
 	limpet_fault_stacks_identify_modules(capture->stacks);
 	fill_tick(capture, &last);
-	say_losses(capture, result);
+	report_losses(capture, result);
 	end = (struct limpet_recorder_end){
 		.end = result->end,
 		.agent_unloaded = true,
@@ -658,7 +658,7 @@ int limpet_fault_capture_run(const struct limpet_fault_capture_setup *setup,
 		capture_free(capture);
 		return error;
 	}
-	limpet_step_back(capture->priority);
+	limpet_own_priority_lower(capture->priority);
 	tick(capture);
 	limpet_trace_session_set_state(&capture->trace, LIMPET_CONTROL_CAPTURING);
 	if (setup->started)

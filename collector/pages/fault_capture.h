@@ -2,7 +2,7 @@
  * stacks bring new pages of memory, and which of these pages the process gives back.
  *
  * Nothing is loaded into the process, and it is never stopped. What a page fault brings is recorded
- * as the allocation of a page; what is no longer present at the next look is recorded as its free.
+ * as the allocation of a page; what is no longer present at the next scan is recorded as its free.
  * One thread, blocking; signals as in collector/capture/capture.h. */
 #ifndef LIMPET_COLLECTOR_PAGES_FAULT_CAPTURE_H
 #define LIMPET_COLLECTOR_PAGES_FAULT_CAPTURE_H

@@ -68,8 +68,8 @@ struct limpet_fault_events {
 	struct ring *current; /* whose record the caller has */
 	struct pollfd *polls;
 	bool see_kernel, threads_only, partial;
-	bool count_lost;    /* the kernel counts them for each event */
-	uint64_t told_lost; /* by records */
+	bool count_lost;        /* the kernel counts them for each event */
+	uint64_t reported_lost; /* by records */
 };
 
 /* ---------------------------------------------------------------- permission */
@@ -472,7 +472,7 @@ bool limpet_fault_events_are_partial(const struct limpet_fault_events *events)
 
 /* ---------------------------------------------------------------- reading */
 
-void limpet_fault_events_look(struct limpet_fault_events *events)
+void limpet_fault_events_refresh(struct limpet_fault_events *events)
 {
 	for (size_t i = 0; i < events->ring_count; i++) {
 		struct ring *ring = &events->rings[i];
@@ -496,7 +496,7 @@ static void release_to(const struct limpet_fault_events *events, struct ring *ri
 }
 
 /* `bytes` bytes of the ring, in one piece; NULL: no memory. */
-static const uint8_t *in_one_piece(struct ring *ring, uint64_t at, uint64_t bytes)
+static const uint8_t *in_one_part(struct ring *ring, uint64_t at, uint64_t bytes)
 {
 	const uint64_t from = at & (ring->bytes - 1), first = ring->bytes - from;
 
@@ -524,14 +524,14 @@ static int read_next(struct limpet_fault_events *events, struct ring *ring)
 	memcpy(&header, ring->data + (ring->at & (ring->bytes - 1)), sizeof(header));
 	at = header.size < sizeof(header) || header.size % 8 || header.size > left
 		     ? NULL
-		     : in_one_piece(ring, ring->at, header.size);
+		     : in_one_part(ring, ring->at, header.size);
 	if (!at || limpet_fault_record_read(at, header.size, &ring->next) < 0) {
 		release_to(events, ring, ring->end);
 		return -EBADMSG;
 	}
 	ring->has_next = true;
 	if (ring->next.kind == LIMPET_FAULT_LOST)
-		events->told_lost += ring->next.lost;
+		events->reported_lost += ring->next.lost;
 	ring->next_bytes = header.size;
 	return 0;
 }
@@ -601,8 +601,8 @@ int limpet_fault_events_untold(const struct limpet_fault_events *events, uint64_
 		return 0;
 	if (read_lost(events, &lost) < 0)
 		return 1;
-	if (lost > events->told_lost)
-		*ret_lost = lost - events->told_lost;
+	if (lost > events->reported_lost)
+		*ret_lost = lost - events->reported_lost;
 	return 0;
 }
 

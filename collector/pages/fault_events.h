@@ -39,7 +39,7 @@ bool limpet_fault_events_are_partial(const struct limpet_fault_events *events);
  * until the next call. */
 int limpet_fault_events_next(struct limpet_fault_events *events, struct limpet_fault_record *ret);
 /* From here on _next() returns what was recorded up to now, and then 0. */
-void limpet_fault_events_look(struct limpet_fault_events *events);
+void limpet_fault_events_refresh(struct limpet_fault_events *events);
 /* What was lost up to now and not told by a record is of no interest. */
 void limpet_fault_events_forget_lost(struct limpet_fault_events *events);
 /* Once they are stopped and all is read: how many were lost that no record told. 1: the kernel does

@@ -50,14 +50,15 @@ static void add_causes(const struct limpet_fault_losses *losses, char text[LIMPE
 		    (unsigned long long)losses->stacks, plural(losses->stacks));
 }
 
-void limpet_fault_losses_say(const struct limpet_fault_losses *losses, char *because, size_t room)
+void limpet_fault_losses_report(const struct limpet_fault_losses *losses, char *because,
+				size_t room)
 {
 	char text[LIMPET_LOSS_WORDS] = "";
 
 	add_causes(losses, text);
 	if (*text)
-		limpet_loss_say(because, room, "pages without a stack: %s%s", text,
-				losses->no_room ? ", others are left out for lack of room" : "");
+		limpet_loss_report(because, room, "pages without a stack: %s%s", text,
+				   losses->no_room ? ", others are left out for lack of room" : "");
 	else if (losses->no_room)
-		limpet_loss_say(because, room, "there was no room for some pages: left out");
+		limpet_loss_report(because, room, "there was no room for some pages: left out");
 }

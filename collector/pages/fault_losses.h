@@ -17,6 +17,7 @@ struct limpet_fault_losses {
 
 bool limpet_fault_losses_any(const struct limpet_fault_losses *losses);
 /* Appends the sentence of LIMPET_LOSS_STACKS, common/losses.h, if there is any. */
-void limpet_fault_losses_say(const struct limpet_fault_losses *losses, char *because, size_t room);
+void limpet_fault_losses_report(const struct limpet_fault_losses *losses, char *because,
+				size_t room);
 
 #endif

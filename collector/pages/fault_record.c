@@ -23,7 +23,7 @@ struct cursor {
 	bool failed;
 };
 
-static const uint8_t *take(struct cursor *cursor, size_t bytes)
+static const uint8_t *read_bytes(struct cursor *cursor, size_t bytes)
 {
 	const uint8_t *at = cursor->at;
 
@@ -36,9 +36,9 @@ static const uint8_t *take(struct cursor *cursor, size_t bytes)
 	return at;
 }
 
-static uint64_t take_word(struct cursor *cursor)
+static uint64_t read_word(struct cursor *cursor)
 {
-	const uint8_t *at = take(cursor, sizeof(uint64_t));
+	const uint8_t *at = read_bytes(cursor, sizeof(uint64_t));
 	uint64_t word = 0;
 
 	if (at)
@@ -46,9 +46,9 @@ static uint64_t take_word(struct cursor *cursor)
 	return word;
 }
 
-static void take_thread(struct cursor *cursor, struct limpet_fault_record *record)
+static void read_thread(struct cursor *cursor, struct limpet_fault_record *record)
 {
-	const uint8_t *at = take(cursor, 2 * sizeof(uint32_t));
+	const uint8_t *at = read_bytes(cursor, 2 * sizeof(uint32_t));
 
 	if (!at)
 		return;
@@ -56,15 +56,15 @@ static void take_thread(struct cursor *cursor, struct limpet_fault_record *recor
 	memcpy(&record->tid, at + sizeof(record->pid), sizeof(record->tid));
 }
 
-static void take_registers(struct cursor *cursor, struct limpet_fault_record *record)
+static void read_registers(struct cursor *cursor, struct limpet_fault_record *record)
 {
-	const uint64_t abi = take_word(cursor);
+	const uint64_t abi = read_word(cursor);
 	uint64_t registers[LIMPET_SAMPLED_COUNT];
 
 	if (abi == PERF_SAMPLE_REGS_ABI_NONE)
 		return;
 	for (size_t i = 0; i < LIMPET_SAMPLED_COUNT; i++)
-		registers[i] = take_word(cursor);
+		registers[i] = read_word(cursor);
 	if (cursor->failed || abi != PERF_SAMPLE_REGS_ABI_64)
 		return;
 	record->has_registers = true;
@@ -74,11 +74,11 @@ static void take_registers(struct cursor *cursor, struct limpet_fault_record *re
 }
 
 /* The size that was asked for, so many bytes, and how many of these were copied. */
-static void take_stack(struct cursor *cursor, struct limpet_fault_record *record)
+static void read_stack(struct cursor *cursor, struct limpet_fault_record *record)
 {
-	const uint64_t room = take_word(cursor);
-	const uint8_t *stack = room ? take(cursor, room) : NULL;
-	uint64_t copied = room ? take_word(cursor) : 0;
+	const uint64_t room = read_word(cursor);
+	const uint8_t *stack = room ? read_bytes(cursor, room) : NULL;
+	uint64_t copied = room ? read_word(cursor) : 0;
 
 	if (cursor->failed || copied > room) {
 		cursor->failed = true;
@@ -88,17 +88,17 @@ static void take_stack(struct cursor *cursor, struct limpet_fault_record *record
 	record->stack_bytes = copied;
 }
 
-static void take_sample(struct cursor *cursor, struct limpet_fault_record *record)
+static void read_sample(struct cursor *cursor, struct limpet_fault_record *record)
 {
 	record->kind = LIMPET_FAULT_TAKEN;
-	take_thread(cursor, record);
-	record->time_ns = take_word(cursor);
-	record->address = take_word(cursor);
-	take_registers(cursor, record);
-	take_stack(cursor, record);
+	read_thread(cursor, record);
+	record->time_ns = read_word(cursor);
+	record->address = read_word(cursor);
+	read_registers(cursor, record);
+	read_stack(cursor, record);
 }
 
-static void take_other(struct cursor *cursor, const struct perf_event_header *header,
+static void read_other(struct cursor *cursor, const struct perf_event_header *header,
 		       struct limpet_fault_record *record)
 {
 	struct cursor trailer;
@@ -111,12 +111,12 @@ static void take_other(struct cursor *cursor, const struct perf_event_header *he
 	trailer = (struct cursor){cursor->at + cursor->left, TRAILER_BYTES, false};
 	switch (header->type) {
 	case PERF_RECORD_LOST:
-		(void)take_word(cursor); /* which event */
-		record->lost = take_word(cursor);
+		(void)read_word(cursor); /* which event */
+		record->lost = read_word(cursor);
 		record->kind = LIMPET_FAULT_LOST;
 		break;
 	case PERF_RECORD_LOST_SAMPLES:
-		record->lost = take_word(cursor);
+		record->lost = read_word(cursor);
 		record->kind = LIMPET_FAULT_LOST;
 		break;
 	case PERF_RECORD_MMAP:
@@ -131,15 +131,15 @@ static void take_other(struct cursor *cursor, const struct perf_event_header *he
 	default:
 		break;
 	}
-	take_thread(&trailer, record);
-	record->time_ns = take_word(&trailer);
+	read_thread(&trailer, record);
+	record->time_ns = read_word(&trailer);
 }
 
 int limpet_fault_record_read(const uint8_t *bytes, size_t count, struct limpet_fault_record *ret)
 {
 	struct limpet_fault_record record = {.kind = LIMPET_FAULT_OTHER};
 	struct cursor cursor = {bytes, count, false};
-	const uint8_t *head = take(&cursor, sizeof(struct perf_event_header));
+	const uint8_t *head = read_bytes(&cursor, sizeof(struct perf_event_header));
 	struct perf_event_header header;
 
 	if (!head)
@@ -148,9 +148,9 @@ int limpet_fault_record_read(const uint8_t *bytes, size_t count, struct limpet_f
 	if (header.size != count)
 		return -EBADMSG;
 	if (header.type == PERF_RECORD_SAMPLE)
-		take_sample(&cursor, &record);
+		read_sample(&cursor, &record);
 	else
-		take_other(&cursor, &header, &record);
+		read_other(&cursor, &header, &record);
 	if (cursor.failed)
 		return -EBADMSG;
 	*ret = record;

@@ -11,8 +11,8 @@
 /* Reserved, and touched as far as tables need it. */
 #define TABLES_BYTES (UINT64_C(1) << 30)
 #define CACHE_ENTRIES (1u << 15)
-#define LOOK_SHARE 20u /* of the time, at most, for modules that were not reported */
-#define UNSEEN_OWNER 1u
+#define SCAN_SHARE 20u /* of the time, at most, for modules that were not reported */
+#define UNFAULTED_OWNER 1u
 
 struct limpet_fault_stacks {
 	const struct limpet_target *target;
@@ -23,8 +23,8 @@ struct limpet_fault_stacks {
 	struct limpet_walk_cache_entry *cache;
 	struct limpet_stack_tree *tree;
 	uint64_t truncated, lost, fingerprint;
-	uint64_t next_look_ns; /* for a module that was not reported */
-	uint32_t unseen;       /* node; 0: not made yet */
+	uint64_t next_scan_ns; /* for a module that was not reported */
+	uint32_t unfaulted;    /* node; 0: not made yet */
 };
 
 /* ---------------------------------------------------------------- modules */
@@ -131,14 +131,14 @@ static uint32_t find_module(struct limpet_fault_stacks *stacks, uint64_t address
 	const uint64_t now_ns = module ? 0 : limpet_monotonic_ns();
 	struct limpet_maps maps;
 
-	if (module || now_ns < stacks->next_look_ns)
+	if (module || now_ns < stacks->next_scan_ns)
 		return module;
 	if (limpet_proc_maps_read(stacks->target->pid, &maps) == 0) {
 		limpet_fault_stacks_refresh(stacks, &maps);
 		limpet_proc_maps_done(&maps);
 		module = limpet_module_table_find(stacks->table, address, 0);
 	}
-	stacks->next_look_ns = now_ns + (limpet_monotonic_ns() - now_ns) * LOOK_SHARE;
+	stacks->next_scan_ns = now_ns + (limpet_monotonic_ns() - now_ns) * SCAN_SHARE;
 	return module;
 }
 
@@ -229,14 +229,14 @@ uint32_t limpet_fault_stacks_node(struct limpet_fault_stacks *stacks,
 	return node;
 }
 
-uint32_t limpet_fault_stacks_unseen(struct limpet_fault_stacks *stacks)
+uint32_t limpet_fault_stacks_unfaulted(struct limpet_fault_stacks *stacks)
 {
-	if (stacks->unseen)
-		return stacks->unseen;
-	limpet_recorder_name_owner(stacks->recorder, UNSEEN_OWNER,
+	if (stacks->unfaulted)
+		return stacks->unfaulted;
+	limpet_recorder_name_owner(stacks->recorder, UNFAULTED_OWNER,
 				   "came without a fault that was seen");
-	stacks->unseen = child(stacks, 0, UNSEEN_OWNER, LIMPET_STACK_NODE_OWNER, NULL);
-	return stacks->unseen;
+	stacks->unfaulted = child(stacks, 0, UNFAULTED_OWNER, LIMPET_STACK_NODE_OWNER, NULL);
+	return stacks->unfaulted;
 }
 
 uint64_t limpet_fault_stacks_truncated(const struct limpet_fault_stacks *stacks)

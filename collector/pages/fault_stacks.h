@@ -1,4 +1,4 @@
-/* From the registers and the piece of stack of a fault to a node of the trace: walks by unwind
+/* From the registers and the part of the stack of a fault to a node of the trace: walks by unwind
  * tables and frame pointers, and keeps the target's modules and the tree of stacks. One thread. */
 #ifndef LIMPET_COLLECTOR_PAGES_FAULT_STACKS_H
 #define LIMPET_COLLECTOR_PAGES_FAULT_STACKS_H
@@ -34,7 +34,7 @@ uint32_t limpet_fault_stacks_node(struct limpet_fault_stacks *stacks,
 				  const struct limpet_fault_record *fault,
 				  const struct limpet_counted_maps *maps);
 /* The node of pages whose fault was not seen. */
-uint32_t limpet_fault_stacks_unseen(struct limpet_fault_stacks *stacks);
+uint32_t limpet_fault_stacks_unfaulted(struct limpet_fault_stacks *stacks);
 
 /* Faults whose stack was cut short, as more of it than was copied had to be read, or is unknown. */
 uint64_t limpet_fault_stacks_truncated(const struct limpet_fault_stacks *stacks);

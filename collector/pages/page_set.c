@@ -13,10 +13,10 @@
 struct block {
 	uint64_t number; /* address / BLOCK_BYTES */
 	uint64_t there[WORDS];
-	uint64_t now[WORDS];      /* of the look under way */
+	uint64_t now[WORDS];      /* of the scan under way */
 	uint64_t expected[WORDS]; /* in it */
 	uint64_t touched_ns;      /* by a fault, last */
-	/* Of faults on pages that were not there, since the last look but young ones: if one of
+	/* Of faults on pages that were not there, since the last scan but young ones: if one of
 	 * them brought the whole block, it was a huge page. */
 	uint32_t faults, node;
 };
@@ -98,9 +98,9 @@ int limpet_page_set_touch(struct limpet_page_set *set, uint64_t address, uint32_
 	return 0;
 }
 
-/* ---------------------------------------------------------------- looks */
+/* ---------------------------------------------------------------- scans */
 
-void limpet_page_set_look(struct limpet_page_set *set, uint64_t young_ns)
+void limpet_page_set_scan_begin(struct limpet_page_set *set, uint64_t young_ns)
 {
 	for (size_t i = 0; i < set->count; i++) {
 		memset(set->blocks[i].now, 0, sizeof(set->blocks[i].now));
@@ -155,7 +155,7 @@ static void report(const struct block *block, unsigned word, uint64_t bits, bool
 					      (uint64_t)LIMPET_PAGE_SET_PAGE;
 
 		if (came)
-			changes->came(changes->context, page, node);
+			changes->unfaulted(changes->context, page, node);
 		else
 			changes->gone(changes->context, page);
 	}
@@ -207,8 +207,8 @@ static void forget_empty(struct limpet_page_set *set, size_t empty)
 	set->count = kept;
 }
 
-void limpet_page_set_looked(struct limpet_page_set *set,
-			    const struct limpet_page_set_changes *changes)
+void limpet_page_set_scan_end(struct limpet_page_set *set,
+			      const struct limpet_page_set_changes *changes)
 {
 	size_t empty = 0;
 

@@ -1,5 +1,5 @@
 /* The pages of a process that count in its resident memory, as limpet knows them: those of the last
- * look, and those that were touched since.
+ * scan, and those that were touched since.
  *
  * Memory is taken by blocks of 2 MiB of the address space, some 200 bytes for each in which there
  * is a page. One thread. */
@@ -28,9 +28,9 @@ uint64_t limpet_page_set_count(const struct limpet_page_set *set);
 int limpet_page_set_touch(struct limpet_page_set *set, uint64_t address, uint32_t node,
 			  uint64_t time_ns) LIMPET_MUST_CHECK;
 
-/* A look: begin, report each range that is present, and end. Where there was a fault after
- * `young_ns`, nothing is taken as gone: pages may have come after the look at their place. */
-void limpet_page_set_look(struct limpet_page_set *set, uint64_t young_ns);
+/* A scan: begin, report each range that is present, and end. Where there was a fault after
+ * `young_ns`, nothing is taken as gone: pages may have come after the scan of their place. */
+void limpet_page_set_scan_begin(struct limpet_page_set *set, uint64_t young_ns);
 /* -ENOMEM: there was no room for some of it; the rest is known. */
 int limpet_page_set_present(struct limpet_page_set *set, uint64_t start,
 			    uint64_t end) LIMPET_MUST_CHECK;
@@ -42,11 +42,11 @@ struct limpet_page_set_changes {
 	void (*gone)(void *context, uint64_t page);
 	/* The page came without a fault that was reported. `node`: with others of a huge page, to
 	 * the fault by this stack; 0: it is not known how. */
-	void (*came)(void *context, uint64_t page, uint32_t node);
+	void (*unfaulted)(void *context, uint64_t page, uint32_t node);
 	void *context;
 };
 /* In order of blocks, not of addresses. */
-void limpet_page_set_looked(struct limpet_page_set *set,
-			    const struct limpet_page_set_changes *changes);
+void limpet_page_set_scan_end(struct limpet_page_set *set,
+			      const struct limpet_page_set_changes *changes);
 
 #endif

@@ -410,7 +410,7 @@ static int book_overload(struct limpet_accounting *accounting, bool begins)
 			     accounting->time_ns);
 		return 0;
 	}
-	/* Times are only as fine as the collector's looks: without a gap, the overload before
+	/* Times are only as fine as the collector's polls: without a gap, the overload before
 	 * continues. */
 	if (accounting->overload_count &&
 	    accounting->overloads[accounting->overload_count - 1].to_ns >= accounting->time_ns)

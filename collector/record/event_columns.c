@@ -151,8 +151,8 @@ static int64_t find_pair(struct limpet_event_columns *columns, uint32_t node, ui
 	}
 	*pair = (struct pair){
 		.size = size, .node = node, .number = columns->tag | columns->to.pairs};
-	limpet_bytes_put_varint(&columns->to.pair_nodes, node);
-	limpet_bytes_put_varint(&columns->to.pair_sizes, size);
+	limpet_bytes_append_varint(&columns->to.pair_nodes, node);
+	limpet_bytes_append_varint(&columns->to.pair_sizes, size);
 	return columns->to.pairs++;
 }
 
@@ -168,7 +168,7 @@ static int64_t find_thread(struct limpet_event_columns *columns, uint32_t thread
 	if (local->block != columns->block) {
 		*local = (struct local_thread){.block = columns->block,
 					       .number = columns->tid_count++};
-		limpet_bytes_put_varint(&columns->to.tids, tid);
+		limpet_bytes_append_varint(&columns->to.tids, tid);
 	}
 	return local->number;
 }
@@ -191,25 +191,25 @@ static void add_addresses(struct limpet_event_columns *columns,
 			  const struct limpet_accounting_row *rows, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
-		limpet_bytes_put_varint(
+		limpet_bytes_append_varint(
 			&columns->to.addresses,
 			limpet_trace_zigzag(rows[i].address - columns->last_address));
 		if (rows[i].freed)
-			limpet_bytes_put_varint(&columns->to.addresses, 0);
+			limpet_bytes_append_varint(&columns->to.addresses, 0);
 		columns->last_address = rows[i].address;
 	}
 }
 
-static bool want_columns(struct limpet_event_columns *columns)
+static bool reserve_columns(struct limpet_event_columns *columns)
 {
 	const size_t bytes = 2 * ROWS_AT_ONCE * LIMPET_VARINT_MAX_BYTES;
 
-	return limpet_bytes_want(&columns->to.ops, 2 * ROWS_AT_ONCE) &&
-	       limpet_bytes_want(&columns->to.times, bytes) &&
-	       limpet_bytes_want(&columns->to.pair_numbers, bytes) &&
-	       limpet_bytes_want(&columns->to.ages, bytes) &&
-	       limpet_bytes_want(&columns->to.sizes, bytes) &&
-	       limpet_bytes_want(&columns->to.owners, bytes);
+	return limpet_bytes_reserve(&columns->to.ops, 2 * ROWS_AT_ONCE) &&
+	       limpet_bytes_reserve(&columns->to.times, bytes) &&
+	       limpet_bytes_reserve(&columns->to.pair_numbers, bytes) &&
+	       limpet_bytes_reserve(&columns->to.ages, bytes) &&
+	       limpet_bytes_reserve(&columns->to.sizes, bytes) &&
+	       limpet_bytes_reserve(&columns->to.owners, bytes);
 }
 
 /* Positions in the columns, copied so that they stay in registers: for all that the compiler knows,
@@ -218,7 +218,7 @@ struct cursors {
 	uint8_t *op, *time, *number, *age, *size, *owner;
 };
 
-static struct cursors take_cursors(const struct limpet_event_columns *columns)
+static struct cursors load_cursors(const struct limpet_event_columns *columns)
 {
 	return (struct cursors){.op = columns->to.ops.data + columns->to.ops.count,
 				.time = columns->to.times.data + columns->to.times.count,
@@ -229,7 +229,7 @@ static struct cursors take_cursors(const struct limpet_event_columns *columns)
 				.owner = columns->to.owners.data + columns->to.owners.count};
 }
 
-static void put_cursors_back(struct limpet_event_columns *columns, const struct cursors *cursors)
+static void store_cursors(struct limpet_event_columns *columns, const struct cursors *cursors)
 {
 	columns->to.ops.count = (size_t)(cursors->op - columns->to.ops.data);
 	columns->to.times.count = (size_t)(cursors->time - columns->to.times.data);
@@ -240,20 +240,21 @@ static void put_cursors_back(struct limpet_event_columns *columns, const struct 
 }
 
 /* Appends to columns without a cursor. Returns 0 or -ENOMEM. */
-static int put_switch(struct limpet_event_columns *columns, const struct limpet_accounting_row *row)
+static int append_switch(struct limpet_event_columns *columns,
+			 const struct limpet_accounting_row *row)
 {
 	int64_t number = find_thread(columns, row->thread, row->tid);
 
 	if (number < 0)
 		return (int)number;
-	limpet_bytes_put_varint(&columns->to.switches, (uint64_t)number);
+	limpet_bytes_append_varint(&columns->to.switches, (uint64_t)number);
 	columns->last_thread = row->thread;
 	return 0;
 }
 
 /* For a row with a pair. Returns the pair's number, or -ENOMEM. */
-static inline int64_t put_pair(struct limpet_event_columns *columns, struct cursors *cursors,
-			       const struct limpet_accounting_row *row)
+static inline int64_t append_pair(struct limpet_event_columns *columns, struct cursors *cursors,
+				  const struct limpet_accounting_row *row)
 {
 	const struct pair *pair = &columns->slots[home(columns->slot_count, row->node, row->size)];
 	int64_t number = pair->number & NUMBER_MASK;
@@ -261,13 +262,13 @@ static inline int64_t put_pair(struct limpet_event_columns *columns, struct curs
 	if (is_free(columns, pair) || pair->size != row->size || pair->node != row->node)
 		number = find_pair(columns, row->node, row->size);
 	if (number >= 0)
-		cursors->number += limpet_varint_put_any(cursors->number, (uint64_t)number);
+		cursors->number += limpet_varint_encode_any(cursors->number, (uint64_t)number);
 	return number;
 }
 
 /* Returns 0 or -ENOMEM. */
-static inline int put_owner(struct limpet_event_columns *columns, struct cursors *cursors,
-			    const struct limpet_accounting_row *row, bool has_age)
+static inline int append_owner(struct limpet_event_columns *columns, struct cursors *cursors,
+			       const struct limpet_accounting_row *row, bool has_age)
 {
 	int64_t number;
 
@@ -279,26 +280,26 @@ static inline int put_owner(struct limpet_event_columns *columns, struct cursors
 	number = find_thread(columns, row->owner, row->owner_tid);
 	if (number < 0)
 		return (int)number;
-	cursors->owner += limpet_varint_put_any(cursors->owner, (uint64_t)number + 1);
+	cursors->owner += limpet_varint_encode_any(cursors->owner, (uint64_t)number + 1);
 	return 0;
 }
 
 /* The free of a block that the row before has allocated, whose pair has that number. To copy its
  * bytes from there would be slower: the load would wait for the store of each. */
-static inline void put_free_at_once(struct cursors *cursors, uint64_t number)
+static inline void append_temporary_free(struct cursors *cursors, uint64_t number)
 {
 	*cursors->op++ = LIMPET_ROW_FREE | LIMPET_ROW_TEMPORARY;
 	*cursors->time++ = 0;
-	cursors->number += limpet_varint_put_any(cursors->number, number);
+	cursors->number += limpet_varint_encode_any(cursors->number, number);
 	*cursors->age++ = 0;
 	*cursors->owner++ = 0;
 }
 
-/* Adds 1 to ROWS_AT_ONCE rows; call want_columns() before. */
+/* Adds 1 to ROWS_AT_ONCE rows; call reserve_columns() before. */
 static int add_rows(struct limpet_event_columns *columns, const struct limpet_accounting_row *rows,
 		    size_t count)
 {
-	struct cursors cursors = take_cursors(columns);
+	struct cursors cursors = load_cursors(columns);
 	uint64_t last_tick = columns->to.rows ? columns->last_tick : rows[0].tick;
 	uint32_t events = 0, frees = 0;
 	size_t i;
@@ -318,34 +319,34 @@ static int add_rows(struct limpet_event_columns *columns, const struct limpet_ac
 			__builtin_prefetch(&columns->slots[home(
 				columns->slot_count, rows[i + AHEAD].node, rows[i + AHEAD].size)]);
 		if (row->thread != columns->last_thread) {
-			code = put_switch(columns, row);
+			code = append_switch(columns, row);
 			if (code < 0)
 				break;
 			op |= LIMPET_ROW_SWITCH;
 		}
 		if (trait & HAS_PAIR)
-			number = put_pair(columns, &cursors, row);
+			number = append_pair(columns, &cursors, row);
 		else
-			cursors.size += limpet_varint_put_any(cursors.size, row->size);
+			cursors.size += limpet_varint_encode_any(cursors.size, row->size);
 		code = number < 0 ? (int)number : 0;
 		if (code < 0)
 			break;
 		/* Always written, but not always kept: a branch would be mispredicted. */
-		bytes = limpet_varint_put_any(cursors.age, row->age_ticks);
+		bytes = limpet_varint_encode_any(cursors.age, row->age_ticks);
 		cursors.age += trait & HAS_AGE ? bytes : 0;
-		code = put_owner(columns, &cursors, row, trait & HAS_AGE);
+		code = append_owner(columns, &cursors, row, trait & HAS_AGE);
 		if (code < 0)
 			break;
 		*cursors.op++ = op;
-		cursors.time += limpet_varint_put(cursors.time, row->tick - last_tick);
+		cursors.time += limpet_varint_encode(cursors.time, row->tick - last_tick);
 		last_tick = row->tick;
 		events += trait & IS_EVENT;
 		if (row->freed && trait & HAS_PAIR) {
-			put_free_at_once(&cursors, (uint64_t)number);
+			append_temporary_free(&cursors, (uint64_t)number);
 			frees++;
 		}
 	}
-	put_cursors_back(columns, &cursors);
+	store_cursors(columns, &cursors);
 	columns->last_tick = last_tick;
 	columns->to.rows += (uint32_t)i + frees;
 	columns->to.events += events + frees;
@@ -357,7 +358,7 @@ int limpet_event_columns_add(struct limpet_event_columns *columns,
 {
 	while (count) {
 		size_t some = count < ROWS_AT_ONCE ? count : ROWS_AT_ONCE;
-		int code = want_columns(columns) ? add_rows(columns, rows, some) : -ENOMEM;
+		int code = reserve_columns(columns) ? add_rows(columns, rows, some) : -ENOMEM;
 
 		if (code < 0)
 			return code;
@@ -369,15 +370,15 @@ int limpet_event_columns_add(struct limpet_event_columns *columns,
 	return 0;
 }
 
-static void put_column(struct limpet_bytes *content, unsigned tag,
-		       const struct limpet_bytes *column)
+static void append_column(struct limpet_bytes *content, unsigned tag,
+			  const struct limpet_bytes *column)
 {
-	limpet_trace_put_section(content, tag, column->data, column->count);
+	limpet_trace_section_append(content, tag, column->data, column->count);
 	content->failed |= column->failed;
 }
 
-static void put_pairs(const struct limpet_event_block *block, struct limpet_event_planes *planes,
-		      struct limpet_bytes *content)
+static void append_pairs(const struct limpet_event_block *block, struct limpet_event_planes *planes,
+			 struct limpet_bytes *content)
 {
 	const struct limpet_event_pairs pairs = {.ops = &block->ops,
 						 .times = &block->times,
@@ -393,34 +394,34 @@ static void put_pairs(const struct limpet_event_block *block, struct limpet_even
 				   block->pair_nodes.failed || block->pair_sizes.failed ||
 				   block->pair_numbers.failed;
 		if (!content->failed)
-			limpet_event_planes_put(planes, &pairs, content);
+			limpet_event_planes_append(planes, &pairs, content);
 		return;
 	}
-	put_column(content, LIMPET_EVENTS_PAIR_NODES, &block->pair_nodes);
-	put_column(content, LIMPET_EVENTS_PAIR_SIZES, &block->pair_sizes);
-	put_column(content, LIMPET_EVENTS_PAIRS, &block->pair_numbers);
-	put_column(content, LIMPET_EVENTS_AGES, &block->ages);
+	append_column(content, LIMPET_EVENTS_PAIR_NODES, &block->pair_nodes);
+	append_column(content, LIMPET_EVENTS_PAIR_SIZES, &block->pair_sizes);
+	append_column(content, LIMPET_EVENTS_PAIRS, &block->pair_numbers);
+	append_column(content, LIMPET_EVENTS_AGES, &block->ages);
 }
 
-void limpet_event_block_put(const struct limpet_event_block *block,
-			    struct limpet_event_planes *planes, struct limpet_bytes *content)
+void limpet_event_block_append(const struct limpet_event_block *block,
+			       struct limpet_event_planes *planes, struct limpet_bytes *content)
 {
 	uint8_t counts[3 * LIMPET_VARINT_MAX_BYTES];
-	size_t count = limpet_varint_put(counts, block->rows);
+	size_t count = limpet_varint_encode(counts, block->rows);
 
-	count += limpet_varint_put(counts + count, block->events);
-	count += limpet_varint_put(counts + count, block->first_tick);
-	limpet_trace_put_section(content, LIMPET_EVENTS_COUNTS, counts, count);
-	put_column(content, LIMPET_EVENTS_OPS, &block->ops);
-	put_column(content, LIMPET_EVENTS_TIMES, &block->times);
-	put_pairs(block, planes, content);
-	put_column(content, LIMPET_EVENTS_TIDS, &block->tids);
-	put_column(content, LIMPET_EVENTS_SWITCHES, &block->switches);
-	put_column(content, LIMPET_EVENTS_SIZES, &block->sizes);
-	put_column(content, LIMPET_EVENTS_OWNERS, &block->owners);
+	count += limpet_varint_encode(counts + count, block->events);
+	count += limpet_varint_encode(counts + count, block->first_tick);
+	limpet_trace_section_append(content, LIMPET_EVENTS_COUNTS, counts, count);
+	append_column(content, LIMPET_EVENTS_OPS, &block->ops);
+	append_column(content, LIMPET_EVENTS_TIMES, &block->times);
+	append_pairs(block, planes, content);
+	append_column(content, LIMPET_EVENTS_TIDS, &block->tids);
+	append_column(content, LIMPET_EVENTS_SWITCHES, &block->switches);
+	append_column(content, LIMPET_EVENTS_SIZES, &block->sizes);
+	append_column(content, LIMPET_EVENTS_OWNERS, &block->owners);
 	/* None, unless they are kept; or there was no memory for the first one. */
 	if (block->addresses.count || block->addresses.failed)
-		put_column(content, LIMPET_EVENTS_ADDRESSES, &block->addresses);
+		append_column(content, LIMPET_EVENTS_ADDRESSES, &block->addresses);
 }
 
 static void empty(struct limpet_bytes *column)
@@ -446,7 +447,7 @@ static void clear_block(struct limpet_event_block *block)
 	empty(&block->owners);
 }
 
-void limpet_event_columns_take(struct limpet_event_columns *columns,
+void limpet_event_columns_swap(struct limpet_event_columns *columns,
 			       struct limpet_event_block *block)
 {
 	const struct limpet_event_block full = columns->to;

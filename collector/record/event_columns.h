@@ -32,11 +32,11 @@ struct limpet_event_block {
 void limpet_event_block_done(struct limpet_event_block *block);
 /* Moves what was collected into `block`. The columns are empty then, and use the memory that the
  * block had before. */
-void limpet_event_columns_take(struct limpet_event_columns *columns,
+void limpet_event_columns_swap(struct limpet_event_columns *columns,
 			       struct limpet_event_block *block);
 /* Appends the sections of the block to `content`. An allocation failure sets `content->failed`. Any
  * thread may call it. */
-void limpet_event_block_put(const struct limpet_event_block *block,
-			    struct limpet_event_planes *planes, struct limpet_bytes *content);
+void limpet_event_block_append(const struct limpet_event_block *block,
+			       struct limpet_event_planes *planes, struct limpet_bytes *content);
 
 #endif

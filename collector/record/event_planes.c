@@ -88,14 +88,15 @@ static bool wide_begin(struct wide *wide, size_t count)
 	       limpet_reserve(&wide->bytes, &wide->byte_capacity, count + 1, 1) == 0;
 }
 
-static void put_bytes(struct wide *wide, struct limpet_bytes *content, unsigned tag, unsigned shift)
+static void append_plane(struct wide *wide, struct limpet_bytes *content, unsigned tag,
+			 unsigned shift)
 {
 	const uint64_t *values = wide->values;
 	uint8_t *bytes = wide->bytes;
 
 	for (size_t i = 0; i < wide->count; i++)
 		bytes[i] = (uint8_t)(values[i] >> shift);
-	limpet_trace_put_section(content, tag, bytes, wide->count);
+	limpet_trace_section_append(content, tag, bytes, wide->count);
 }
 
 /* All bits that any of its numbers has. */
@@ -110,18 +111,18 @@ static uint64_t bits_of(const struct wide *wide)
 
 /* Three sections, from `tag` on: the lowest bytes, the second bytes, the rest. The second and the
  * third are left out if no value reaches them. */
-static void wide_put(struct wide *wide, struct limpet_bytes *content, unsigned tag)
+static void wide_append(struct wide *wide, struct limpet_bytes *content, unsigned tag)
 {
 	const uint64_t all = bits_of(wide);
 
-	put_bytes(wide, content, tag, 0);
+	append_plane(wide, content, tag, 0);
 	if (all >> 8)
-		put_bytes(wide, content, tag + 1, 8);
+		append_plane(wide, content, tag + 1, 8);
 	if (!(all >> 16))
 		return;
 	for (size_t i = 0; i < wide->count; i++)
-		limpet_bytes_put_varint(&wide->rest, wide->values[i] >> 16);
-	limpet_trace_put_section(content, tag + 2, wide->rest.data, wide->rest.count);
+		limpet_bytes_append_varint(&wide->rest, wide->values[i] >> 16);
+	limpet_trace_section_append(content, tag + 2, wide->rest.data, wide->rest.count);
 	content->failed |= wide->rest.failed;
 }
 
@@ -160,7 +161,7 @@ static __attribute__((noinline)) uint32_t list_node(struct limpet_event_planes *
 			   sizeof(*planes->listed)) < 0)
 		return 0;
 	planes->listed[planes->listed_count++] = node;
-	limpet_bytes_put_varint(&planes->nodes, node);
+	limpet_bytes_append_varint(&planes->nodes, node);
 	return planes->node_numbers[node] = (uint32_t)planes->listed_count;
 }
 
@@ -193,20 +194,21 @@ static void read_pairs(struct limpet_event_planes *planes, const struct limpet_e
 
 /* A column of a few different bytes is full of sequences that occur twice by chance, which zstd
  * writes as matches, longer than the bytes: the second bytes of nodes and sizes share one. */
-static void put_pair_columns(struct limpet_event_planes *planes, struct limpet_bytes *content)
+static void append_pair_columns(struct limpet_event_planes *planes, struct limpet_bytes *content)
 {
 	struct wide *nodes = &planes->pair_nodes, *sizes = &planes->pair_sizes;
 
 	if ((bits_of(nodes) | bits_of(sizes)) >> 12) {
-		wide_put(nodes, content, LIMPET_EVENTS_WIDE_PAIR_NODES);
-		wide_put(sizes, content, LIMPET_EVENTS_WIDE_PAIR_SIZES);
+		wide_append(nodes, content, LIMPET_EVENTS_WIDE_PAIR_NODES);
+		wide_append(sizes, content, LIMPET_EVENTS_WIDE_PAIR_SIZES);
 		return;
 	}
-	put_bytes(nodes, content, LIMPET_EVENTS_WIDE_PAIR_NODES, 0);
-	put_bytes(sizes, content, LIMPET_EVENTS_WIDE_PAIR_SIZES, 0);
+	append_plane(nodes, content, LIMPET_EVENTS_WIDE_PAIR_NODES, 0);
+	append_plane(sizes, content, LIMPET_EVENTS_WIDE_PAIR_SIZES, 0);
 	for (size_t i = 0; i < nodes->count; i++)
 		nodes->bytes[i] = (uint8_t)(nodes->values[i] >> 8 | (sizes->values[i] >> 8) << 4);
-	limpet_trace_put_section(content, LIMPET_EVENTS_PAIR_NIBBLES, nodes->bytes, nodes->count);
+	limpet_trace_section_append(content, LIMPET_EVENTS_PAIR_NIBBLES, nodes->bytes,
+				    nodes->count);
 }
 
 /* Columns of the ordinary block that are read from front to back. */
@@ -229,7 +231,7 @@ static inline uint8_t *add_age(struct known *known, bool aged, struct columns *c
 	age = next_number(&columns->ages);
 	if (made_at)
 		age = limpet_trace_zigzag(age - (columns->tick - (made_at - 1)));
-	return to + limpet_varint_put_any(to, age);
+	return to + limpet_varint_encode_any(to, age);
 }
 
 /* Whether a row has an age is practically random in some programs: no branch depends on it that can
@@ -285,11 +287,13 @@ static bool begin(struct limpet_event_planes *planes, const struct limpet_event_
 	       wide_begin(&planes->made, pairs->rows) && wide_begin(&planes->gone, pairs->rows) &&
 	       limpet_reserve(&planes->known, &planes->known_capacity, pairs->pairs + 1ul,
 			      sizeof(*planes->known)) == 0 &&
-	       limpet_bytes_want(&planes->age_steps, (pairs->rows + 1ul) * LIMPET_VARINT_MAX_BYTES);
+	       limpet_bytes_reserve(&planes->age_steps,
+				    (pairs->rows + 1ul) * LIMPET_VARINT_MAX_BYTES);
 }
 
-void limpet_event_planes_put(struct limpet_event_planes *planes,
-			     const struct limpet_event_pairs *pairs, struct limpet_bytes *content)
+void limpet_event_planes_append(struct limpet_event_planes *planes,
+				const struct limpet_event_pairs *pairs,
+				struct limpet_bytes *content)
 {
 	if (!begin(planes, pairs)) {
 		content->failed = true;
@@ -297,12 +301,12 @@ void limpet_event_planes_put(struct limpet_event_planes *planes,
 	}
 	read_pairs(planes, pairs);
 	add_rows(planes, pairs);
-	limpet_trace_put_section(content, LIMPET_EVENTS_NODES, planes->nodes.data,
-				 planes->nodes.count);
+	limpet_trace_section_append(content, LIMPET_EVENTS_NODES, planes->nodes.data,
+				    planes->nodes.count);
 	content->failed |= planes->nodes.failed;
-	put_pair_columns(planes, content);
-	wide_put(&planes->made, content, LIMPET_EVENTS_WIDE_MADE);
-	wide_put(&planes->gone, content, LIMPET_EVENTS_WIDE_GONE);
-	limpet_trace_put_section(content, LIMPET_EVENTS_AGE_STEPS, planes->age_steps.data,
-				 planes->age_steps.count);
+	append_pair_columns(planes, content);
+	wide_append(&planes->made, content, LIMPET_EVENTS_WIDE_MADE);
+	wide_append(&planes->gone, content, LIMPET_EVENTS_WIDE_GONE);
+	limpet_trace_section_append(content, LIMPET_EVENTS_AGE_STEPS, planes->age_steps.data,
+				    planes->age_steps.count);
 }

@@ -25,7 +25,8 @@ void limpet_event_planes_free(struct limpet_event_planes *planes);
 /* Whether these sections usually take less space than the ordinary ones. */
 bool limpet_event_planes_pay(const struct limpet_event_pairs *pairs);
 /* Appends the sections to `content`. An allocation failure sets `content->failed`. */
-void limpet_event_planes_put(struct limpet_event_planes *planes,
-			     const struct limpet_event_pairs *pairs, struct limpet_bytes *content);
+void limpet_event_planes_append(struct limpet_event_planes *planes,
+				const struct limpet_event_pairs *pairs,
+				struct limpet_bytes *content);
 
 #endif

@@ -80,7 +80,7 @@ static void settle(struct limpet_live_table *table, struct limpet_live_entry ent
 }
 
 /* Look-ups go to random places: with small pages most would also miss in the TLB. */
-static void ask_for_huge_pages(struct limpet_live_table *table)
+static void advise_huge_pages(struct limpet_live_table *table)
 {
 	const size_t huge = 2u << 20;
 	size_t bytes = sizeof(*table->entries) << table->bits;
@@ -106,7 +106,7 @@ bool limpet_live_table_grow(struct limpet_live_table *table)
 	}
 	table->entries = entries;
 	table->bits++;
-	ask_for_huge_pages(table);
+	advise_huge_pages(table);
 	set_limit(table);
 	for (uint64_t i = 0; i < old_capacity; i++) {
 		struct limpet_live_entry entry = entries[i];

@@ -153,7 +153,7 @@ static void free_all(struct limpet_mapping_table *table, uint32_t root, limpet_m
 void limpet_mapping_table_release(struct limpet_mapping_table *table, uint64_t start, uint64_t end,
 				  limpet_mapping_fn *each, void *data)
 {
-	uint32_t below, middle, above, last, piece;
+	uint32_t below, middle, above, last, rest_node;
 
 	if (start >= end)
 		return;
@@ -172,9 +172,9 @@ void limpet_mapping_table_release(struct limpet_mapping_table *table, uint64_t s
 		} else {
 			rest.start = end;
 			/* may move the nodes: `cut` is stale from here */
-			piece = node_new(table, &rest);
-			report(&rest, start, piece ? end : rest.end, each, data);
-			above = merge(table, piece, above);
+			rest_node = node_new(table, &rest);
+			report(&rest, start, rest_node ? end : rest.end, each, data);
+			above = merge(table, rest_node, above);
 		}
 	}
 	/* The last mapping that begins within the range may reach beyond it: that part is kept. */
@@ -185,8 +185,8 @@ void limpet_mapping_table_release(struct limpet_mapping_table *table, uint64_t s
 		table->nodes[last].mapping.end = end;
 		free_all(table, middle, each, data);
 		rest.start = end;
-		piece = node_new(table, &rest); /* there is room: one was just freed */
-		above = merge(table, piece, above);
+		rest_node = node_new(table, &rest); /* there is room: one was just freed */
+		above = merge(table, rest_node, above);
 	} else {
 		free_all(table, middle, each, data);
 	}

@@ -21,7 +21,7 @@ void limpet_mapping_table_free(struct limpet_mapping_table *table);
 
 typedef void limpet_mapping_fn(const struct limpet_mapping *part, void *data);
 /* Removes [start, end), and reports each mapped part of it, in order of address. If a mapping is
- * cut in the middle and there is no room for a second piece, the upper piece is given up and
+ * cut in the middle and there is no room for a second node, the upper part is given up and
  * reported as well. */
 void limpet_mapping_table_release(struct limpet_mapping_table *table, uint64_t start, uint64_t end,
 				  limpet_mapping_fn *each, void *data);

@@ -33,7 +33,7 @@
 /* The accounting gets this many events at a time: what they touch fits in the L1 cache. */
 #define EVENTS_AT_ONCE 64u
 /* With `compact`, the periods of this much time become one. */
-#define SPAN_NS 60000000000ull
+#define ROLLUP_NS 60000000000ull
 /* Points of the timeline that outlive their periods. */
 #define POINTS_MAX 1024u
 
@@ -57,11 +57,11 @@ struct limpet_recorder {
 	/* `sums` with `compact`: of the periods that will become one; in a bounded file: of the
 	 * whole capture. */
 	struct limpet_rollup period, sums;
-	uint32_t span_sequence; /* of the first block of these periods */
-	uint64_t span_start_ns, sums_at_bytes;
+	uint32_t rollup_sequence; /* of the first block of these periods */
+	uint64_t rollup_start_ns, sums_at_bytes;
 	struct kept_block *kept;
 	size_t kept_count, kept_capacity;
-	uint64_t held_bytes, span_held_bytes; /* the peak at the last period, span */
+	uint64_t held_bytes, rollup_held_bytes; /* the peak at the last period, rollup */
 	uint64_t written_events;
 	struct limpet_recorder_point *points;
 	size_t point_count, point_step, point_skip;
@@ -89,9 +89,9 @@ struct limpet_recorder {
 	struct limpet_recorder_losses losses, written_losses;
 	uint64_t unknown_stacks, refused_events;
 	uint64_t inferred_before, inferred_bytes_before; /* before the first loss */
-	uint64_t told_losses; /* losses that the recorder cannot determine itself */
-	uint64_t end_losses;  /* as in the END block */
-	bool partial;         /* --partial */
+	uint64_t given_losses; /* losses that the recorder cannot determine itself */
+	uint64_t end_losses;   /* as in the END block */
+	bool partial;          /* --partial */
 };
 
 static void forget_kept(struct limpet_recorder *recorder)
@@ -140,9 +140,9 @@ static int write_header(struct limpet_recorder *recorder,
 		return -ENOMEM;
 	if (options->addresses)
 		limpet_trace_compressor_keep_addresses(compressor);
-	limpet_recorder_put_header(limpet_trace_compressor_content(compressor), options);
-	limpet_trace_compressor_put(compressor, LIMPET_TRACE_HEADER, 0, 0);
-	recorder->span_sequence = limpet_trace_compressor_sequence(compressor);
+	limpet_recorder_append_header(limpet_trace_compressor_content(compressor), options);
+	limpet_trace_compressor_append(compressor, LIMPET_TRACE_HEADER, 0, 0);
+	recorder->rollup_sequence = limpet_trace_compressor_sequence(compressor);
 	limpet_trace_compressor_flush(compressor);
 	return limpet_trace_compressor_wait(compressor);
 }
@@ -227,7 +227,7 @@ int limpet_recorder_add_module(struct limpet_recorder *recorder,
 		return -EINVAL;
 	recorder->module_count++;
 	recorder->modules_listed++;
-	limpet_recorder_put_module(&recorder->module_list, recorder->module_count, module);
+	limpet_recorder_append_module(&recorder->module_list, recorder->module_count, module);
 	if (recorder->module_list.failed)
 		return -ENOMEM;
 	return (int)recorder->module_count;
@@ -236,7 +236,7 @@ int limpet_recorder_add_module(struct limpet_recorder *recorder,
 void limpet_recorder_identify_module(struct limpet_recorder *recorder, uint32_t module,
 				     const struct limpet_file_identity *identity)
 {
-	limpet_recorder_put_identity(&recorder->identity_list, module, identity);
+	limpet_recorder_append_identity(&recorder->identity_list, module, identity);
 	recorder->identities_listed++;
 }
 
@@ -255,27 +255,27 @@ static void keep_block(struct limpet_recorder *recorder, enum limpet_trace_block
 	}
 	block = &recorder->kept[recorder->kept_count++];
 	*block = (struct kept_block){.type = type};
-	limpet_bytes_put(&block->content, content->data + LIMPET_TRACE_CONTENT_HEAD_BYTES,
-			 content->count - LIMPET_TRACE_CONTENT_HEAD_BYTES);
+	limpet_bytes_append(&block->content, content->data + LIMPET_TRACE_CONTENT_HEAD_BYTES,
+			    content->count - LIMPET_TRACE_CONTENT_HEAD_BYTES);
 	block->content.failed |= content->failed;
 }
 
 /* Puts `head` and the list into a block of their own, in the batch, and empties the list. */
-static void put_list(struct limpet_recorder *recorder, enum limpet_trace_block_type type,
-		     unsigned section, struct limpet_bytes *content, struct limpet_bytes *head,
-		     struct limpet_bytes *list)
+static void append_list(struct limpet_recorder *recorder, enum limpet_trace_block_type type,
+			unsigned section, struct limpet_bytes *content, struct limpet_bytes *head,
+			struct limpet_bytes *list)
 {
-	limpet_bytes_put(head, list->data, list->count);
-	limpet_trace_put_section(content, section, head->data, head->count);
+	limpet_bytes_append(head, list->data, list->count);
+	limpet_trace_section_append(content, section, head->data, head->count);
 	content->failed |= head->failed || list->failed;
 	limpet_bytes_done(head);
 	keep_block(recorder, type, content);
-	limpet_trace_compressor_put(recorder->compressor, type, recorder->last_ns,
-				    recorder->last_ns);
+	limpet_trace_compressor_append(recorder->compressor, type, recorder->last_ns,
+				       recorder->last_ns);
 	limpet_bytes_clear(list);
 }
 
-static void put_modules(struct limpet_recorder *recorder)
+static void append_modules(struct limpet_recorder *recorder)
 {
 	struct limpet_bytes *content, head = {0};
 
@@ -283,21 +283,21 @@ static void put_modules(struct limpet_recorder *recorder)
 		return;
 	content = limpet_trace_compressor_content(recorder->compressor);
 	if (recorder->identities_listed) {
-		limpet_bytes_put_varint(&head, recorder->identities_listed);
-		limpet_bytes_put(&head, recorder->identity_list.data,
-				 recorder->identity_list.count);
-		limpet_trace_put_section(content, LIMPET_MODULES_FILES, head.data, head.count);
+		limpet_bytes_append_varint(&head, recorder->identities_listed);
+		limpet_bytes_append(&head, recorder->identity_list.data,
+				    recorder->identity_list.count);
+		limpet_trace_section_append(content, LIMPET_MODULES_FILES, head.data, head.count);
 		content->failed |= head.failed || recorder->identity_list.failed;
 		limpet_bytes_clear(&recorder->identity_list);
 		limpet_bytes_clear(&head);
 	}
-	limpet_bytes_put_varint(&head, recorder->modules_listed);
-	put_list(recorder, LIMPET_TRACE_MODULES, LIMPET_MODULES_LIST, content, &head,
-		 &recorder->module_list);
+	limpet_bytes_append_varint(&head, recorder->modules_listed);
+	append_list(recorder, LIMPET_TRACE_MODULES, LIMPET_MODULES_LIST, content, &head,
+		    &recorder->module_list);
 	recorder->modules_listed = recorder->identities_listed = 0;
 }
 
-static void put_nodes(struct limpet_recorder *recorder)
+static void append_nodes(struct limpet_recorder *recorder)
 {
 	struct limpet_bytes *content, head = {0};
 
@@ -305,50 +305,50 @@ static void put_nodes(struct limpet_recorder *recorder)
 		return;
 	content = limpet_trace_compressor_content(recorder->compressor);
 	if (recorder->owner_list.count)
-		limpet_trace_put_section(content, LIMPET_NODES_OWNERS, recorder->owner_list.data,
-					 recorder->owner_list.count);
+		limpet_trace_section_append(content, LIMPET_NODES_OWNERS, recorder->owner_list.data,
+					    recorder->owner_list.count);
 	content->failed |= recorder->owner_list.failed;
 	limpet_bytes_clear(&recorder->owner_list);
-	limpet_bytes_put_varint(&head, recorder->first_listed);
-	limpet_bytes_put_varint(&head, recorder->node_count - recorder->first_listed);
-	put_list(recorder, LIMPET_TRACE_NODES, LIMPET_NODES_LIST, content, &head,
-		 &recorder->node_list);
+	limpet_bytes_append_varint(&head, recorder->first_listed);
+	limpet_bytes_append_varint(&head, recorder->node_count - recorder->first_listed);
+	append_list(recorder, LIMPET_TRACE_NODES, LIMPET_NODES_LIST, content, &head,
+		    &recorder->node_list);
 	recorder->first_listed = recorder->node_count;
 	recorder->last_node_address = 0;
 }
 
-static void put_threads(struct limpet_recorder *recorder)
+static void append_threads(struct limpet_recorder *recorder)
 {
 	struct limpet_bytes head = {0};
 
 	if (!recorder->threads_listed)
 		return;
-	limpet_bytes_put_varint(&head, recorder->threads_listed);
-	put_list(recorder, LIMPET_TRACE_THREADS, LIMPET_THREADS_LIST,
-		 limpet_trace_compressor_content(recorder->compressor), &head,
-		 &recorder->thread_list);
+	limpet_bytes_append_varint(&head, recorder->threads_listed);
+	append_list(recorder, LIMPET_TRACE_THREADS, LIMPET_THREADS_LIST,
+		    limpet_trace_compressor_content(recorder->compressor), &head,
+		    &recorder->thread_list);
 	recorder->threads_listed = 0;
 }
 
-static void put_symbols(struct limpet_recorder *recorder)
+static void append_symbols(struct limpet_recorder *recorder)
 {
 	struct limpet_bytes *content, head = {0};
 
 	if (!recorder->symbols_listed)
 		return;
 	content = limpet_trace_compressor_content(recorder->compressor);
-	limpet_bytes_put_varint(&head, recorder->texts_listed);
-	limpet_bytes_put(&head, recorder->text_list.data, recorder->text_list.count);
-	limpet_trace_put_section(content, LIMPET_SYMBOLS_STRINGS, head.data, head.count);
-	limpet_trace_put_section(content, LIMPET_SYMBOLS_FRAMES, recorder->frame_list.data,
-				 recorder->frame_list.count);
+	limpet_bytes_append_varint(&head, recorder->texts_listed);
+	limpet_bytes_append(&head, recorder->text_list.data, recorder->text_list.count);
+	limpet_trace_section_append(content, LIMPET_SYMBOLS_STRINGS, head.data, head.count);
+	limpet_trace_section_append(content, LIMPET_SYMBOLS_FRAMES, recorder->frame_list.data,
+				    recorder->frame_list.count);
 	content->failed |= head.failed || recorder->text_list.failed || recorder->frame_list.failed;
 	limpet_bytes_clear(&head);
 	limpet_bytes_clear(&recorder->text_list);
 	limpet_bytes_clear(&recorder->frame_list);
-	limpet_bytes_put_varint(&head, recorder->symbols_listed);
-	put_list(recorder, LIMPET_TRACE_SYMBOLS, LIMPET_SYMBOLS_ADDRESSES, content, &head,
-		 &recorder->symbol_list);
+	limpet_bytes_append_varint(&head, recorder->symbols_listed);
+	append_list(recorder, LIMPET_TRACE_SYMBOLS, LIMPET_SYMBOLS_ADDRESSES, content, &head,
+		    &recorder->symbol_list);
 	recorder->texts_listed = recorder->symbols_listed = 0;
 }
 
@@ -359,9 +359,9 @@ static uint32_t find_node(const struct limpet_recorder *recorder, uint32_t agent
 
 void limpet_recorder_name_owner(struct limpet_recorder *recorder, uint32_t number, const char *name)
 {
-	limpet_bytes_put_varint(&recorder->owner_list, number);
-	limpet_bytes_put_varint(&recorder->owner_list, strlen(name));
-	limpet_bytes_put(&recorder->owner_list, name, strlen(name));
+	limpet_bytes_append_varint(&recorder->owner_list, number);
+	limpet_bytes_append_varint(&recorder->owner_list, strlen(name));
+	limpet_bytes_append(&recorder->owner_list, name, strlen(name));
 }
 
 int limpet_recorder_add_node(struct limpet_recorder *recorder, uint32_t node, uint32_t parent,
@@ -390,58 +390,59 @@ int limpet_recorder_add_node(struct limpet_recorder *recorder, uint32_t node, ui
 	recorder->node_count++;
 	step = (int64_t)(address - recorder->last_node_address);
 	recorder->last_node_address = address;
-	limpet_bytes_put_varint(&recorder->node_list, own - own_parent);
-	limpet_bytes_put_varint(&recorder->node_list, module);
-	limpet_bytes_put_varint(&recorder->node_list, limpet_trace_zigzag((uint64_t)step));
-	limpet_bytes_put_varint(&recorder->node_list, flags);
+	limpet_bytes_append_varint(&recorder->node_list, own - own_parent);
+	limpet_bytes_append_varint(&recorder->node_list, module);
+	limpet_bytes_append_varint(&recorder->node_list, limpet_trace_zigzag((uint64_t)step));
+	limpet_bytes_append_varint(&recorder->node_list, flags);
 	if (recorder->node_list.failed)
 		return -ENOMEM;
 	if (recorder->node_list.count >= NODE_LIST_BYTES) {
-		put_modules(recorder);
-		put_nodes(recorder);
+		append_modules(recorder);
+		append_nodes(recorder);
 	}
 	return limpet_trace_writer_error(recorder->writer);
 }
 
 void limpet_recorder_name_thread(struct limpet_recorder *recorder, uint32_t tid, const char *name)
 {
-	limpet_bytes_put_varint(&recorder->thread_list, tid);
-	limpet_bytes_put_varint(&recorder->thread_list, strlen(name));
-	limpet_bytes_put(&recorder->thread_list, name, strlen(name));
+	limpet_bytes_append_varint(&recorder->thread_list, tid);
+	limpet_bytes_append_varint(&recorder->thread_list, strlen(name));
+	limpet_bytes_append(&recorder->thread_list, name, strlen(name));
 	recorder->threads_listed++;
 }
 
-static uint32_t put_text(struct limpet_recorder *recorder, const char *text)
+static uint32_t append_text(struct limpet_recorder *recorder, const char *text)
 {
 	const size_t bytes = text ? strnlen(text, LIMPET_TRACE_STRING_MAX_BYTES) : 0;
 
 	if (!text)
 		return 0;
-	limpet_bytes_put_varint(&recorder->text_list, bytes);
-	limpet_bytes_put(&recorder->text_list, text, bytes);
+	limpet_bytes_append_varint(&recorder->text_list, bytes);
+	limpet_bytes_append(&recorder->text_list, text, bytes);
 	return ++recorder->texts_listed;
 }
 
 void limpet_recorder_name_script(struct limpet_recorder *recorder, uint64_t address,
 				 const struct limpet_recorder_frame *frames, uint32_t count)
 {
-	limpet_bytes_put_varint(&recorder->symbol_list, 0); /* no module */
-	limpet_bytes_put_varint(&recorder->symbol_list, address);
-	limpet_bytes_put_varint(&recorder->symbol_list, count);
+	limpet_bytes_append_varint(&recorder->symbol_list, 0); /* no module */
+	limpet_bytes_append_varint(&recorder->symbol_list, address);
+	limpet_bytes_append_varint(&recorder->symbol_list, count);
 	for (uint32_t i = 0; i < count; i++) {
-		const uint32_t function = put_text(recorder, frames[i].function);
-		const uint32_t file = put_text(recorder, frames[i].file);
+		const uint32_t function = append_text(recorder, frames[i].function);
+		const uint32_t file = append_text(recorder, frames[i].file);
 
-		limpet_bytes_put_varint(&recorder->frame_list, function);
-		limpet_bytes_put_varint(&recorder->frame_list, file);
-		limpet_bytes_put_varint(&recorder->frame_list, frames[i].line);
-		limpet_bytes_put_varint(&recorder->frame_list,
-					(uint64_t)frames[i].column << LIMPET_SYMBOL_COLUMN_SHIFT |
-						(i + 1 < count ? LIMPET_SYMBOL_INLINED : 0));
+		limpet_bytes_append_varint(&recorder->frame_list, function);
+		limpet_bytes_append_varint(&recorder->frame_list, file);
+		limpet_bytes_append_varint(&recorder->frame_list, frames[i].line);
+		limpet_bytes_append_varint(&recorder->frame_list,
+					   (uint64_t)frames[i].column
+							   << LIMPET_SYMBOL_COLUMN_SHIFT |
+						   (i + 1 < count ? LIMPET_SYMBOL_INLINED : 0));
 	}
 	recorder->symbols_listed++;
 	if (recorder->text_list.count >= NODE_LIST_BYTES)
-		put_symbols(recorder);
+		append_symbols(recorder);
 }
 
 /* ------------------------------------------------------------------ periods */
@@ -470,7 +471,7 @@ static void add_point(struct limpet_recorder *recorder)
 }
 
 /* Sums of the whole capture: all blocks before them may be given up. */
-static void put_sums(struct limpet_recorder *recorder)
+static void append_sums(struct limpet_recorder *recorder)
 {
 	struct limpet_recorder_period period = {.gauges = &recorder->gauges,
 						.losses = &recorder->losses,
@@ -478,42 +479,43 @@ static void put_sums(struct limpet_recorder *recorder)
 						.held = true};
 	struct limpet_bytes *content = limpet_trace_compressor_content(recorder->compressor);
 
-	limpet_recorder_put_period(content, recorder->accounting, &period);
-	limpet_recorder_put_timeline(content, recorder->points, recorder->point_count);
-	limpet_trace_compressor_put(recorder->compressor, LIMPET_TRACE_SUMS, 0, recorder->last_ns);
+	limpet_recorder_append_period(content, recorder->accounting, &period);
+	limpet_recorder_append_timeline(content, recorder->points, recorder->point_count);
+	limpet_trace_compressor_append(recorder->compressor, LIMPET_TRACE_SUMS, 0,
+				       recorder->last_ns);
 	recorder->sums_at_bytes = limpet_trace_writer_bytes(recorder->writer);
 }
 
-/* Replaces the periods since the last span by one. */
-static void end_span(struct limpet_recorder *recorder)
+/* Replaces the periods since the last rollup by one. */
+static void roll_up_periods(struct limpet_recorder *recorder)
 {
 	struct limpet_trace_compressor *compressor = recorder->compressor;
 	uint64_t peak = limpet_accounting_peak(recorder->accounting).capture_bytes;
 	struct limpet_recorder_period period = {.gauges = &recorder->gauges,
 						.losses = &recorder->losses,
 						.sums = &recorder->sums,
-						.held = peak > recorder->span_held_bytes};
+						.held = peak > recorder->rollup_held_bytes};
 
-	recorder->span_held_bytes = peak;
-	limpet_trace_compressor_replace(compressor, recorder->span_sequence);
+	recorder->rollup_held_bytes = peak;
+	limpet_trace_compressor_replace(compressor, recorder->rollup_sequence);
 	for (size_t i = 0; i < recorder->kept_count; i++) {
 		const struct kept_block *block = &recorder->kept[i];
 		struct limpet_bytes *content = limpet_trace_compressor_content(compressor);
 
-		limpet_bytes_put(content, block->content.data, block->content.count);
+		limpet_bytes_append(content, block->content.data, block->content.count);
 		content->failed |= block->content.failed;
-		limpet_trace_compressor_put(compressor, block->type, recorder->last_ns,
-					    recorder->last_ns);
+		limpet_trace_compressor_append(compressor, block->type, recorder->last_ns,
+					       recorder->last_ns);
 	}
 	forget_kept(recorder);
-	limpet_recorder_put_period(limpet_trace_compressor_content(compressor),
-				   recorder->accounting, &period);
-	limpet_trace_compressor_put(compressor, LIMPET_TRACE_PERIOD, recorder->span_start_ns,
-				    recorder->last_ns);
+	limpet_recorder_append_period(limpet_trace_compressor_content(compressor),
+				      recorder->accounting, &period);
+	limpet_trace_compressor_append(compressor, LIMPET_TRACE_PERIOD, recorder->rollup_start_ns,
+				       recorder->last_ns);
 	limpet_trace_compressor_flush(compressor);
 	limpet_rollup_clear(&recorder->sums);
-	recorder->span_start_ns = recorder->last_ns;
-	recorder->span_sequence = limpet_trace_compressor_sequence(compressor);
+	recorder->rollup_start_ns = recorder->last_ns;
+	recorder->rollup_sequence = limpet_trace_compressor_sequence(compressor);
 }
 
 /* The losses in the trace: this is the only place that decides them. */
@@ -522,7 +524,7 @@ static uint64_t find_losses(const struct limpet_recorder *recorder)
 	const struct limpet_totals *totals = limpet_accounting_totals(recorder->accounting);
 	const struct limpet_recorder_losses *losses = &recorder->losses;
 
-	return (recorder->told_losses & LIMPET_LOSSES_WRITTEN) |
+	return (recorder->given_losses & LIMPET_LOSSES_WRITTEN) |
 	       limpet_loss_if(losses->dropped_events, LIMPET_LOSS_DROPPED) |
 	       limpet_loss_if(losses->unseen_calls, LIMPET_LOSS_UNSEEN) |
 	       limpet_loss_if(limpet_accounting_table_full(recorder->accounting),
@@ -548,13 +550,13 @@ static void close_period(struct limpet_recorder *recorder, uint64_t time_ns)
 		time_ns = recorder->last_ns;
 	recorder->last_ns = time_ns;
 	recorder->gauges.time_ns = time_ns;
-	put_modules(recorder);
-	put_nodes(recorder);
-	put_symbols(recorder);
-	put_threads(recorder);
+	append_modules(recorder);
+	append_nodes(recorder);
+	append_symbols(recorder);
+	append_threads(recorder);
 	period.rows = limpet_trace_compressor_rows(compressor);
 	if (period.rows)
-		period.events_sequence = limpet_trace_compressor_put_events(
+		period.events_sequence = limpet_trace_compressor_append_events(
 			compressor, recorder->period_start_ns, time_ns);
 	period.held = recorder->compact && peak > recorder->held_bytes;
 	recorder->held_bytes = peak;
@@ -563,10 +565,10 @@ static void close_period(struct limpet_recorder *recorder, uint64_t time_ns)
 	    (recorder->points && limpet_rollup_add(&recorder->sums, recorder->accounting) < 0))
 		recorder->inexact = true;
 	recorder->losses.reasons = find_losses(recorder);
-	limpet_recorder_put_period(limpet_trace_compressor_content(compressor),
-				   recorder->accounting, &period);
-	limpet_trace_compressor_put(compressor, LIMPET_TRACE_PERIOD, recorder->period_start_ns,
-				    time_ns);
+	limpet_recorder_append_period(limpet_trace_compressor_content(compressor),
+				      recorder->accounting, &period);
+	limpet_trace_compressor_append(compressor, LIMPET_TRACE_PERIOD, recorder->period_start_ns,
+				       time_ns);
 	recorder->written_gauges = recorder->gauges;
 	recorder->written_losses = recorder->losses;
 	recorder->written_events = limpet_accounting_totals(recorder->accounting)->events;
@@ -574,11 +576,11 @@ static void close_period(struct limpet_recorder *recorder, uint64_t time_ns)
 	add_point(recorder);
 	if (recorder->step_bytes && limpet_trace_writer_bytes(recorder->writer) >=
 					    recorder->sums_at_bytes + recorder->step_bytes)
-		put_sums(recorder);
+		append_sums(recorder);
 	limpet_accounting_next_period(recorder->accounting, time_ns);
 	limpet_trace_compressor_flush(compressor);
-	if (recorder->compact && time_ns - recorder->span_start_ns >= SPAN_NS)
-		end_span(recorder);
+	if (recorder->compact && time_ns - recorder->rollup_start_ns >= ROLLUP_NS)
+		roll_up_periods(recorder);
 }
 
 static bool period_is_full(const struct limpet_recorder *recorder)
@@ -622,7 +624,7 @@ static int add_some(struct limpet_recorder *recorder, struct limpet_record *reco
 		recorder->last_ns = limpet_accounting_time_ns(recorder->accounting);
 	code = limpet_trace_writer_error(recorder->writer);
 	if (code == 0 && !recorder->compact)
-		limpet_trace_compressor_put_rows(recorder->compressor, &recorder->rows);
+		limpet_trace_compressor_append_rows(recorder->compressor, &recorder->rows);
 	clear_rows(&recorder->rows);
 	if (refused < 0)
 		return (int)refused;
@@ -665,7 +667,7 @@ int limpet_recorder_add_events(struct limpet_recorder *recorder, struct limpet_r
 	return first;
 }
 
-static void take_figures(struct limpet_recorder *recorder, const struct limpet_recorder_tick *tick)
+static void copy_figures(struct limpet_recorder *recorder, const struct limpet_recorder_tick *tick)
 {
 	uint64_t inferred = limpet_accounting_totals(recorder->accounting)->inferred_frees;
 	uint64_t inferred_bytes = limpet_accounting_inferred_bytes(recorder->accounting);
@@ -686,7 +688,7 @@ static void take_figures(struct limpet_recorder *recorder, const struct limpet_r
 	}
 	recorder->losses.inferred_frees = inferred - recorder->inferred_before;
 	recorder->losses.inferred_bytes = inferred_bytes - recorder->inferred_bytes_before;
-	recorder->told_losses = tick->losses;
+	recorder->given_losses = tick->losses;
 	recorder->losses.reasons = find_losses(recorder);
 }
 
@@ -699,23 +701,23 @@ static bool has_news(const struct limpet_recorder *recorder)
 
 int limpet_recorder_tick(struct limpet_recorder *recorder, const struct limpet_recorder_tick *tick)
 {
-	take_figures(recorder, tick);
+	copy_figures(recorder, tick);
 	if (!has_news(recorder) && tick->time_ns < recorder->written_gauges.time_ns + QUIET_NS)
 		return limpet_trace_writer_error(recorder->writer);
 	close_period(recorder, tick->time_ns);
 	return limpet_trace_compressor_wait(recorder->compressor);
 }
 
-static void put_mark(struct limpet_recorder *recorder, const char *name, uint64_t time_ns)
+static void append_mark(struct limpet_recorder *recorder, const char *name, uint64_t time_ns)
 {
 	struct limpet_bytes head = {0}, list = {0};
 
-	limpet_bytes_put_varint(&head, 1);
-	limpet_bytes_put_varint(&list, time_ns);
-	limpet_bytes_put_varint(&list, strlen(name));
-	limpet_bytes_put(&list, name, strlen(name));
-	put_list(recorder, LIMPET_TRACE_MARKS, LIMPET_MARKS_LIST,
-		 limpet_trace_compressor_content(recorder->compressor), &head, &list);
+	limpet_bytes_append_varint(&head, 1);
+	limpet_bytes_append_varint(&list, time_ns);
+	limpet_bytes_append_varint(&list, strlen(name));
+	limpet_bytes_append(&list, name, strlen(name));
+	append_list(recorder, LIMPET_TRACE_MARKS, LIMPET_MARKS_LIST,
+		    limpet_trace_compressor_content(recorder->compressor), &head, &list);
 	limpet_bytes_done(&list);
 }
 
@@ -733,13 +735,13 @@ int limpet_recorder_add_mark(struct limpet_recorder *recorder, const char *name,
 			   sizeof(*recorder->marks)) < 0)
 		return -ENOMEM;
 	strcpy(recorder->marks[recorder->mark_count++], name);
-	take_figures(recorder, tick);
+	copy_figures(recorder, tick);
 	close_period(recorder, tick->time_ns);
-	put_mark(recorder, name, tick->time_ns);
+	append_mark(recorder, name, tick->time_ns);
 	limpet_trace_compressor_flush(recorder->compressor);
 	/* A window may begin or end here. */
 	if (recorder->compact)
-		end_span(recorder);
+		roll_up_periods(recorder);
 	return limpet_trace_compressor_wait(recorder->compressor);
 }
 
@@ -761,7 +763,7 @@ struct live_list {
 	int code;
 };
 
-static void put_live(struct live_list *live)
+static void append_live(struct live_list *live)
 {
 	struct limpet_recorder *recorder = live->recorder;
 	struct limpet_bytes *content;
@@ -769,9 +771,9 @@ static void put_live(struct live_list *live)
 	if (!live->count)
 		return;
 	content = limpet_trace_compressor_content(recorder->compressor);
-	limpet_recorder_put_live(content, live->kind, live->list, live->count);
-	limpet_trace_compressor_put(recorder->compressor, LIMPET_TRACE_LIVE, recorder->last_ns,
-				    recorder->last_ns);
+	limpet_recorder_append_live(content, live->kind, live->list, live->count);
+	limpet_trace_compressor_append(recorder->compressor, LIMPET_TRACE_LIVE, recorder->last_ns,
+				       recorder->last_ns);
 	live->count = 0;
 	limpet_trace_compressor_flush(recorder->compressor);
 	live->code = limpet_trace_writer_error(recorder->writer);
@@ -781,7 +783,7 @@ static void add_live(struct live_list *live, const struct limpet_recorder_live *
 {
 	live->list[live->count++] = *entry;
 	if (live->count == LIVE_ENTRIES_PER_BLOCK)
-		put_live(live);
+		append_live(live);
 }
 
 static void add_mapping(const struct limpet_mapping *mapping, void *data)
@@ -820,10 +822,10 @@ static int64_t write_live(struct limpet_recorder *recorder)
 						recorder->accounting,
 						entries[i].thread & ~LIMPET_LIVE_ENTRY_SAMPLED),
 					.sampled = entries[i].thread & LIMPET_LIVE_ENTRY_SAMPLED});
-	put_live(&live);
+	append_live(&live);
 	live.kind = 1;
 	limpet_accounting_walk_mappings(recorder->accounting, add_mapping, &live);
-	put_live(&live);
+	append_live(&live);
 	return live.code < 0 ? live.code : (int64_t)count;
 }
 
@@ -852,10 +854,11 @@ static void write_resident(struct limpet_recorder *recorder,
 		const uint64_t to =
 			count < left ? resident->runs[at + count - 1].end : resident->to;
 
-		limpet_recorder_put_resident(limpet_trace_compressor_content(recorder->compressor),
-					     resident, at, count, from, to);
-		limpet_trace_compressor_put(recorder->compressor, LIMPET_TRACE_RESIDENT,
-					    recorder->last_ns, recorder->last_ns);
+		limpet_recorder_append_resident(
+			limpet_trace_compressor_content(recorder->compressor), resident, at, count,
+			from, to);
+		limpet_trace_compressor_append(recorder->compressor, LIMPET_TRACE_RESIDENT,
+					       recorder->last_ns, recorder->last_ns);
 		limpet_trace_compressor_flush(recorder->compressor);
 		at += count;
 		from = to;
@@ -876,13 +879,13 @@ int limpet_recorder_finish(struct limpet_recorder *recorder,
 	int64_t live_entries = -1;
 	int code, sync_code;
 
-	take_figures(recorder, tick);
-	recorder->told_losses |= end->losses;
+	copy_figures(recorder, tick);
+	recorder->given_losses |= end->losses;
 	close_period(recorder, tick->time_ns);
 	if (recorder->compact)
-		end_span(recorder);
+		roll_up_periods(recorder);
 	if (recorder->step_bytes) {
-		put_sums(recorder);
+		append_sums(recorder);
 		limpet_trace_compressor_flush(recorder->compressor);
 	}
 	code = limpet_trace_compressor_wait(recorder->compressor);
@@ -907,11 +910,11 @@ int limpet_recorder_finish(struct limpet_recorder *recorder,
 		      limpet_loss_if(code < 0, LIMPET_LOSS_FILE);
 	recorder->end_losses = last.losses;
 	if (code < 0)
-		limpet_trace_writer_last_words(writer);
-	limpet_recorder_put_end(limpet_trace_compressor_content(recorder->compressor), &last,
-				live_entries);
-	limpet_trace_compressor_put(recorder->compressor, LIMPET_TRACE_END, last.time_ns,
-				    last.time_ns);
+		limpet_trace_writer_use_reserve(writer);
+	limpet_recorder_append_end(limpet_trace_compressor_content(recorder->compressor), &last,
+				   live_entries);
+	limpet_trace_compressor_append(recorder->compressor, LIMPET_TRACE_END, last.time_ns,
+				       last.time_ns);
 	limpet_trace_compressor_flush(recorder->compressor);
 	limpet_trace_compressor_wait(recorder->compressor);
 	sync_code = limpet_trace_writer_sync(writer);

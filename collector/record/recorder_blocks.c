@@ -6,7 +6,7 @@
 
 #include "common/trace_block.h"
 
-static void put_boot_id(struct limpet_bytes *content)
+static void append_boot_id(struct limpet_bytes *content)
 {
 	LIMPET_CLOSE int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
 	char id[64];
@@ -16,180 +16,180 @@ static void put_boot_id(struct limpet_bytes *content)
 		return;
 	id[count] = '\0';
 	id[strcspn(id, "\n")] = '\0';
-	limpet_trace_put_string(content, LIMPET_HEADER_BOOT_ID, id);
+	limpet_trace_string_append(content, LIMPET_HEADER_BOOT_ID, id);
 }
 
 #define NUMBERS_MAX 32u
 
-static void put_numbers(struct limpet_bytes *content, unsigned tag, const uint64_t *numbers,
-			size_t count)
+static void append_numbers(struct limpet_bytes *content, unsigned tag, const uint64_t *numbers,
+			   size_t count)
 {
 	uint8_t bytes[NUMBERS_MAX * LIMPET_VARINT_MAX_BYTES];
 	size_t used = 0;
 
 	for (size_t i = 0; i < count; i++)
-		used += limpet_varint_put(bytes + used, numbers[i]);
-	limpet_trace_put_section(content, tag, bytes, used);
+		used += limpet_varint_encode(bytes + used, numbers[i]);
+	limpet_trace_section_append(content, tag, bytes, used);
 }
 _Static_assert(LIMPET_TOTAL_COUNT <= NUMBERS_MAX, "the totals fit");
 
-static void put_list(struct limpet_bytes *content, unsigned tag, struct limpet_bytes *list)
+static void append_list(struct limpet_bytes *content, unsigned tag, struct limpet_bytes *list)
 {
-	limpet_trace_put_section(content, tag, list->data, list->count);
+	limpet_trace_section_append(content, tag, list->data, list->count);
 	content->failed |= list->failed;
 	limpet_bytes_done(list);
 }
 
-static void put_text(struct limpet_bytes *list, const char *text)
+static void append_text(struct limpet_bytes *list, const char *text)
 {
 	const size_t bytes = strlen(text);
 
-	limpet_bytes_put_varint(list, bytes);
-	limpet_bytes_put(list, text, bytes);
+	limpet_bytes_append_varint(list, bytes);
+	limpet_bytes_append(list, text, bytes);
 }
 
-static void put_account(struct limpet_bytes *content, unsigned tag,
-			const struct limpet_resident_account *account)
+static void append_account(struct limpet_bytes *content, unsigned tag,
+			   const struct limpet_resident_account *account)
 {
 	struct limpet_bytes list = {0};
 
 	if (!account || !account->known)
 		return;
-	limpet_bytes_put_varint(&list, account->rss_bytes);
-	limpet_bytes_put_varint(&list, account->trimmed_bytes);
-	limpet_bytes_put_varint(&list, account->count);
+	limpet_bytes_append_varint(&list, account->rss_bytes);
+	limpet_bytes_append_varint(&list, account->trimmed_bytes);
+	limpet_bytes_append_varint(&list, account->count);
 	for (size_t i = 0; i < account->count; i++) {
 		const struct limpet_resident_row *row = &account->rows[i];
 
-		put_text(&list, row->kind);
-		put_text(&list, row->owner);
-		limpet_bytes_put_varint(&list, row->bytes);
-		limpet_bytes_put_varint(&list, row->count);
-		limpet_bytes_put_varint(&list, row->free_known ? row->free_bytes + 1 : 0);
+		append_text(&list, row->kind);
+		append_text(&list, row->owner);
+		limpet_bytes_append_varint(&list, row->bytes);
+		limpet_bytes_append_varint(&list, row->count);
+		limpet_bytes_append_varint(&list, row->free_known ? row->free_bytes + 1 : 0);
 	}
-	put_list(content, tag, &list);
+	append_list(content, tag, &list);
 }
 
-static void put_objects(struct limpet_bytes *content, unsigned tag,
-			const struct limpet_object_counts *objects)
+static void append_objects(struct limpet_bytes *content, unsigned tag,
+			   const struct limpet_object_counts *objects)
 {
 	struct limpet_bytes list = {0};
 
 	if (!objects || !objects->known)
 		return;
-	limpet_bytes_put_varint(&list, objects->count);
+	limpet_bytes_append_varint(&list, objects->count);
 	for (size_t i = 0; i < objects->count; i++) {
 		const struct limpet_object_row *row = &objects->rows[i];
 
-		limpet_bytes_put_varint(&list, row->kind);
-		put_text(&list, row->name);
-		put_text(&list, row->script);
-		limpet_bytes_put_varint(&list, row->line);
-		limpet_bytes_put_varint(&list, row->count);
-		limpet_bytes_put_varint(&list, row->bytes);
-		limpet_bytes_put_varint(&list, row->outside_bytes);
+		limpet_bytes_append_varint(&list, row->kind);
+		append_text(&list, row->name);
+		append_text(&list, row->script);
+		limpet_bytes_append_varint(&list, row->line);
+		limpet_bytes_append_varint(&list, row->count);
+		limpet_bytes_append_varint(&list, row->bytes);
+		limpet_bytes_append_varint(&list, row->outside_bytes);
 	}
-	put_list(content, tag, &list);
+	append_list(content, tag, &list);
 }
 
-void limpet_recorder_put_header(struct limpet_bytes *content,
-				const struct limpet_recorder_options *options)
+void limpet_recorder_append_header(struct limpet_bytes *content,
+				   const struct limpet_recorder_options *options)
 {
 	struct utsname host;
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN), page_bytes = sysconf(_SC_PAGESIZE);
 
-	limpet_trace_put_number(content, LIMPET_HEADER_PID, (uint64_t)options->pid);
-	limpet_trace_put_string(content, LIMPET_HEADER_COMM, options->comm);
-	limpet_trace_put_string(content, LIMPET_HEADER_COMMAND, options->command);
-	limpet_trace_put_string(content, LIMPET_HEADER_EXECUTABLE, options->executable);
-	limpet_trace_put_number(content, LIMPET_HEADER_MODE, options->mode);
-	limpet_trace_put_number(content, LIMPET_HEADER_START_TICKS, options->start_ticks);
-	limpet_trace_put_number(content, LIMPET_HEADER_WALL_NS, options->wall_ns);
-	limpet_trace_put_number(content, LIMPET_HEADER_SAMPLE_BYTES, options->sampling.bytes);
-	limpet_trace_put_number(content, LIMPET_HEADER_OVERLOAD_BYTES,
-				options->sampling.overload_bytes);
-	limpet_trace_put_number(content, LIMPET_HEADER_MAX_DEPTH, options->max_depth);
+	limpet_trace_number_append(content, LIMPET_HEADER_PID, (uint64_t)options->pid);
+	limpet_trace_string_append(content, LIMPET_HEADER_COMM, options->comm);
+	limpet_trace_string_append(content, LIMPET_HEADER_COMMAND, options->command);
+	limpet_trace_string_append(content, LIMPET_HEADER_EXECUTABLE, options->executable);
+	limpet_trace_number_append(content, LIMPET_HEADER_MODE, options->mode);
+	limpet_trace_number_append(content, LIMPET_HEADER_START_TICKS, options->start_ticks);
+	limpet_trace_number_append(content, LIMPET_HEADER_WALL_NS, options->wall_ns);
+	limpet_trace_number_append(content, LIMPET_HEADER_SAMPLE_BYTES, options->sampling.bytes);
+	limpet_trace_number_append(content, LIMPET_HEADER_OVERLOAD_BYTES,
+				   options->sampling.overload_bytes);
+	limpet_trace_number_append(content, LIMPET_HEADER_MAX_DEPTH, options->max_depth);
 	if (options->unseen_rss_share >= 0) {
 		double share = options->unseen_rss_share > 1 ? 1 : options->unseen_rss_share;
 
-		limpet_trace_put_number(content, LIMPET_HEADER_UNSEEN_RSS_PPM,
-					(uint64_t)(share * 1e6 + 0.5));
+		limpet_trace_number_append(content, LIMPET_HEADER_UNSEEN_RSS_PPM,
+					   (uint64_t)(share * 1e6 + 0.5));
 	}
-	limpet_trace_put_string(content, LIMPET_HEADER_ALLOCATORS, options->allocators);
+	limpet_trace_string_append(content, LIMPET_HEADER_ALLOCATORS, options->allocators);
 	if (uname(&host) == 0) {
-		limpet_trace_put_string(content, LIMPET_HEADER_HOST, host.nodename);
-		limpet_trace_put_string(content, LIMPET_HEADER_KERNEL, host.release);
-		limpet_trace_put_string(content, LIMPET_HEADER_MACHINE, host.machine);
+		limpet_trace_string_append(content, LIMPET_HEADER_HOST, host.nodename);
+		limpet_trace_string_append(content, LIMPET_HEADER_KERNEL, host.release);
+		limpet_trace_string_append(content, LIMPET_HEADER_MACHINE, host.machine);
 	}
-	put_boot_id(content);
-	put_account(content, LIMPET_HEADER_ACCOUNT, options->account);
-	put_objects(content, LIMPET_HEADER_OBJECTS, options->objects);
+	append_boot_id(content);
+	append_account(content, LIMPET_HEADER_ACCOUNT, options->account);
+	append_objects(content, LIMPET_HEADER_OBJECTS, options->objects);
 	if (options->unfollowed && options->unfollowed[0])
-		limpet_trace_put_string(content, LIMPET_HEADER_UNFOLLOWED, options->unfollowed);
+		limpet_trace_string_append(content, LIMPET_HEADER_UNFOLLOWED, options->unfollowed);
 	if (options->compact)
-		limpet_trace_put_number(content, LIMPET_HEADER_COMPACT, 1);
+		limpet_trace_number_append(content, LIMPET_HEADER_COMPACT, 1);
 	if (options->pages)
-		limpet_trace_put_number(content, LIMPET_HEADER_PAGES, 1);
+		limpet_trace_number_append(content, LIMPET_HEADER_PAGES, 1);
 	if (options->other_allocators)
-		limpet_trace_put_number(content, LIMPET_HEADER_OTHERS, 1);
+		limpet_trace_number_append(content, LIMPET_HEADER_OTHERS, 1);
 	if (options->max_bytes)
-		limpet_trace_put_number(content, LIMPET_HEADER_MAX_BYTES, options->max_bytes);
+		limpet_trace_number_append(content, LIMPET_HEADER_MAX_BYTES, options->max_bytes);
 	if (page_bytes > 0)
-		limpet_trace_put_number(content, LIMPET_HEADER_PAGE_BYTES, (uint64_t)page_bytes);
+		limpet_trace_number_append(content, LIMPET_HEADER_PAGE_BYTES, (uint64_t)page_bytes);
 	if (cpus > 0)
-		limpet_trace_put_number(content, LIMPET_HEADER_CPUS, (uint64_t)cpus);
-	limpet_trace_put_string(content, LIMPET_HEADER_CONTAINER, options->container);
+		limpet_trace_number_append(content, LIMPET_HEADER_CPUS, (uint64_t)cpus);
+	limpet_trace_string_append(content, LIMPET_HEADER_CONTAINER, options->container);
 	if (options->cgroup_limit_bytes)
-		limpet_trace_put_number(content, LIMPET_HEADER_CGROUP_LIMIT_BYTES,
-					options->cgroup_limit_bytes);
+		limpet_trace_number_append(content, LIMPET_HEADER_CGROUP_LIMIT_BYTES,
+					   options->cgroup_limit_bytes);
 }
 
-void limpet_recorder_put_module(struct limpet_bytes *list, uint32_t number,
-				const struct limpet_recorder_module *module)
+void limpet_recorder_append_module(struct limpet_bytes *list, uint32_t number,
+				   const struct limpet_recorder_module *module)
 {
 	size_t path_bytes = module->path ? strlen(module->path) : 0;
 
-	limpet_bytes_put_varint(list, number);
-	limpet_bytes_put_varint(list, module->allocator ? LIMPET_MODULE_ALLOCATOR : 0);
-	limpet_bytes_put_varint(list, module->start);
-	limpet_bytes_put_varint(list, module->end - module->start);
-	limpet_bytes_put_varint(list, module->bias);
-	limpet_bytes_put_varint(list, path_bytes);
-	limpet_bytes_put(list, module->path, path_bytes);
-	limpet_bytes_put_varint(list, module->build_id_bytes);
-	limpet_bytes_put(list, module->build_id, module->build_id_bytes);
+	limpet_bytes_append_varint(list, number);
+	limpet_bytes_append_varint(list, module->allocator ? LIMPET_MODULE_ALLOCATOR : 0);
+	limpet_bytes_append_varint(list, module->start);
+	limpet_bytes_append_varint(list, module->end - module->start);
+	limpet_bytes_append_varint(list, module->bias);
+	limpet_bytes_append_varint(list, path_bytes);
+	limpet_bytes_append(list, module->path, path_bytes);
+	limpet_bytes_append_varint(list, module->build_id_bytes);
+	limpet_bytes_append(list, module->build_id, module->build_id_bytes);
 }
 
-void limpet_recorder_put_identity(struct limpet_bytes *list, uint32_t module,
-				  const struct limpet_file_identity *identity)
+void limpet_recorder_append_identity(struct limpet_bytes *list, uint32_t module,
+				     const struct limpet_file_identity *identity)
 {
 	struct limpet_bytes rest = {0};
 
-	limpet_bytes_put_varint(&rest, identity->bytes);
-	limpet_bytes_put_varint(&rest, identity->changed_ns);
+	limpet_bytes_append_varint(&rest, identity->bytes);
+	limpet_bytes_append_varint(&rest, identity->changed_ns);
 	if (identity->has_checksum)
-		limpet_bytes_put_varint(&rest, identity->checksum);
-	limpet_bytes_put_varint(list, module);
-	limpet_bytes_put_varint(list, rest.count);
-	limpet_bytes_put(list, rest.data, rest.count);
+		limpet_bytes_append_varint(&rest, identity->checksum);
+	limpet_bytes_append_varint(list, module);
+	limpet_bytes_append_varint(list, rest.count);
+	limpet_bytes_append(list, rest.data, rest.count);
 	list->failed |= rest.failed;
 	limpet_bytes_done(&rest);
 }
 
 /* ------------------------------------------------------------------ PERIOD */
 
-static void put_sizes(struct limpet_bytes *content, const struct limpet_size_counts *sizes)
+static void append_sizes(struct limpet_bytes *content, const struct limpet_size_counts *sizes)
 {
 	struct limpet_bytes list = {0};
 
 	for (unsigned i = 0; i < LIMPET_TRACE_SIZE_BUCKETS; i++) {
 		if (!sizes[i].allocations)
 			continue;
-		limpet_bytes_put_varint(&list, i);
-		limpet_bytes_put_varint(&list, sizes[i].allocations);
-		limpet_bytes_put_varint(&list, sizes[i].allocated_bytes);
+		limpet_bytes_append_varint(&list, i);
+		limpet_bytes_append_varint(&list, sizes[i].allocations);
+		limpet_bytes_append_varint(&list, sizes[i].allocated_bytes);
 	}
-	put_list(content, LIMPET_PERIOD_SIZES, &list);
+	append_list(content, LIMPET_PERIOD_SIZES, &list);
 }
 
 static bool is_heap_site(const struct limpet_site_count *site)
@@ -230,10 +230,10 @@ static uint64_t member_at(const struct limpet_site_count *site, size_t offset)
 }
 
 /* Count, nodes, and one column per figure; the sites are sorted. */
-static void put_sites(struct limpet_bytes *content, unsigned tag,
-		      const struct limpet_site_counts *sites,
-		      bool (*is_listed)(const struct limpet_site_count *), const size_t *columns,
-		      size_t column_count)
+static void append_sites(struct limpet_bytes *content, unsigned tag,
+			 const struct limpet_site_counts *sites,
+			 bool (*is_listed)(const struct limpet_site_count *), const size_t *columns,
+			 size_t column_count)
 {
 	struct limpet_bytes list = {0};
 	size_t listed = 0;
@@ -243,22 +243,23 @@ static void put_sites(struct limpet_bytes *content, unsigned tag,
 		listed += is_listed(&sites->list[i]);
 	if (!listed)
 		return;
-	limpet_bytes_put_varint(&list, listed);
+	limpet_bytes_append_varint(&list, listed);
 	for (size_t i = 0; i < sites->count; i++) {
 		if (!is_listed(&sites->list[i]))
 			continue;
-		limpet_bytes_put_varint(&list, sites->list[i].node - node);
+		limpet_bytes_append_varint(&list, sites->list[i].node - node);
 		node = sites->list[i].node;
 	}
 	for (size_t column = 0; column < column_count; column++)
 		for (size_t i = 0; i < sites->count; i++)
 			if (is_listed(&sites->list[i]))
-				limpet_bytes_put_varint(
+				limpet_bytes_append_varint(
 					&list, member_at(&sites->list[i], columns[column]));
-	put_list(content, tag, &list);
+	append_list(content, tag, &list);
 }
 
-static void put_overloads(struct limpet_bytes *content, const struct limpet_accounting *accounting)
+static void append_overloads(struct limpet_bytes *content,
+			     const struct limpet_accounting *accounting)
 {
 	const struct limpet_accounting_overload *overloads;
 	size_t count = limpet_accounting_period_overloads(accounting, &overloads);
@@ -267,13 +268,13 @@ static void put_overloads(struct limpet_bytes *content, const struct limpet_acco
 	if (!count)
 		return;
 	for (size_t i = 0; i < count; i++) {
-		limpet_bytes_put_varint(&list, overloads[i].from_ns);
-		limpet_bytes_put_varint(&list, overloads[i].to_ns - overloads[i].from_ns);
+		limpet_bytes_append_varint(&list, overloads[i].from_ns);
+		limpet_bytes_append_varint(&list, overloads[i].to_ns - overloads[i].from_ns);
 	}
-	put_list(content, LIMPET_PERIOD_OVERLOADS, &list);
+	append_list(content, LIMPET_PERIOD_OVERLOADS, &list);
 }
 
-static void put_held(struct limpet_bytes *content, const struct limpet_accounting *accounting)
+static void append_held(struct limpet_bytes *content, const struct limpet_accounting *accounting)
 {
 	struct limpet_bytes nodes = {0}, blocks = {0}, bytes = {0}, list = {0};
 	struct limpet_accounting_held held;
@@ -281,41 +282,41 @@ static void put_held(struct limpet_bytes *content, const struct limpet_accountin
 	size_t count = 0;
 
 	for (; limpet_accounting_next_held(accounting, &node, &held); count++) {
-		limpet_bytes_put_varint(&nodes, held.node - last);
+		limpet_bytes_append_varint(&nodes, held.node - last);
 		last = held.node;
-		limpet_bytes_put_varint(&blocks, held.blocks);
-		limpet_bytes_put_varint(&bytes, held.bytes);
+		limpet_bytes_append_varint(&blocks, held.blocks);
+		limpet_bytes_append_varint(&bytes, held.bytes);
 	}
-	limpet_bytes_put_varint(&list, count);
-	limpet_bytes_put(&list, nodes.data, nodes.count);
-	limpet_bytes_put(&list, blocks.data, blocks.count);
-	limpet_bytes_put(&list, bytes.data, bytes.count);
+	limpet_bytes_append_varint(&list, count);
+	limpet_bytes_append(&list, nodes.data, nodes.count);
+	limpet_bytes_append(&list, blocks.data, blocks.count);
+	limpet_bytes_append(&list, bytes.data, bytes.count);
 	list.failed |= nodes.failed || blocks.failed || bytes.failed;
 	limpet_bytes_done(&nodes);
 	limpet_bytes_done(&blocks);
 	limpet_bytes_done(&bytes);
-	put_list(content, LIMPET_PERIOD_HELD, &list);
+	append_list(content, LIMPET_PERIOD_HELD, &list);
 }
 
-void limpet_recorder_put_timeline(struct limpet_bytes *content,
-				  const struct limpet_recorder_point *points, size_t count)
+void limpet_recorder_append_timeline(struct limpet_bytes *content,
+				     const struct limpet_recorder_point *points, size_t count)
 {
 	struct limpet_bytes list = {0};
 	uint64_t time_ns = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		limpet_bytes_put_varint(&list, points[i].time_ns - time_ns);
+		limpet_bytes_append_varint(&list, points[i].time_ns - time_ns);
 		time_ns = points[i].time_ns;
-		limpet_bytes_put_varint(&list, points[i].live_bytes);
-		limpet_bytes_put_varint(&list, points[i].rss_bytes);
-		limpet_bytes_put_varint(&list, points[i].cgroup_bytes);
-		limpet_bytes_put_varint(&list, points[i].mapped_bytes);
-		limpet_bytes_put_varint(&list, points[i].allocations);
+		limpet_bytes_append_varint(&list, points[i].live_bytes);
+		limpet_bytes_append_varint(&list, points[i].rss_bytes);
+		limpet_bytes_append_varint(&list, points[i].cgroup_bytes);
+		limpet_bytes_append_varint(&list, points[i].mapped_bytes);
+		limpet_bytes_append_varint(&list, points[i].allocations);
 	}
-	put_list(content, LIMPET_PERIOD_TIMELINE, &list);
+	append_list(content, LIMPET_PERIOD_TIMELINE, &list);
 }
 
-static void put_losses(struct limpet_bytes *content, const struct limpet_recorder_losses *losses)
+static void append_losses(struct limpet_bytes *content, const struct limpet_recorder_losses *losses)
 {
 	const struct limpet_dropped *dropped = &losses->dropped;
 	const uint64_t numbers[] = {
@@ -326,13 +327,14 @@ static void put_losses(struct limpet_bytes *content, const struct limpet_recorde
 		losses->inferred_frees, losses->inferred_bytes,
 	};
 
-	put_numbers(content, LIMPET_PERIOD_LOSSES, numbers, LIMPET_COUNT_OF(numbers));
+	append_numbers(content, LIMPET_PERIOD_LOSSES, numbers, LIMPET_COUNT_OF(numbers));
 	if (losses->reasons)
-		put_numbers(content, LIMPET_PERIOD_REASONS, &losses->reasons, 1);
+		append_numbers(content, LIMPET_PERIOD_REASONS, &losses->reasons, 1);
 }
 
-void limpet_recorder_put_period(struct limpet_bytes *content, struct limpet_accounting *accounting,
-				const struct limpet_recorder_period *period)
+void limpet_recorder_append_period(struct limpet_bytes *content,
+				   struct limpet_accounting *accounting,
+				   const struct limpet_recorder_period *period)
 {
 	const struct limpet_recorder_gauges *gauges = period->gauges;
 	const uint64_t numbers[] = {gauges->time_ns, gauges->rss_bytes,   gauges->cgroup_bytes,
@@ -343,56 +345,56 @@ void limpet_recorder_put_period(struct limpet_bytes *content, struct limpet_acco
 
 	limpet_totals_list(limpet_accounting_totals(accounting), totals);
 	limpet_site_counts_sort(&sums->sites);
-	put_numbers(content, LIMPET_PERIOD_EVENTS,
-		    (uint64_t[]){period->events_sequence, period->rows}, 2);
-	put_numbers(content, LIMPET_PERIOD_TOTALS, totals, LIMPET_TOTAL_COUNT);
-	put_numbers(content, LIMPET_PERIOD_GAUGES, numbers, LIMPET_COUNT_OF(numbers));
-	put_losses(content, period->losses);
-	put_numbers(content, LIMPET_PERIOD_PEAK,
-		    (uint64_t[]){peak->bytes, period->rows ? peak->rows : 0, peak->time_ns,
-				 peak->capture_bytes, peak->capture_ns},
-		    5);
-	put_sizes(content, sums->sizes);
-	put_sites(content, LIMPET_PERIOD_SITES, &sums->sites, is_heap_site, heap_columns,
-		  LIMPET_COUNT_OF(heap_columns));
-	put_sites(content, LIMPET_PERIOD_REALLOCS, &sums->sites, is_realloc_site, realloc_columns,
-		  LIMPET_COUNT_OF(realloc_columns));
-	put_sites(content, LIMPET_PERIOD_MAPS, &sums->sites, is_map_site, map_columns,
-		  LIMPET_COUNT_OF(map_columns));
-	put_overloads(content, accounting);
+	append_numbers(content, LIMPET_PERIOD_EVENTS,
+		       (uint64_t[]){period->events_sequence, period->rows}, 2);
+	append_numbers(content, LIMPET_PERIOD_TOTALS, totals, LIMPET_TOTAL_COUNT);
+	append_numbers(content, LIMPET_PERIOD_GAUGES, numbers, LIMPET_COUNT_OF(numbers));
+	append_losses(content, period->losses);
+	append_numbers(content, LIMPET_PERIOD_PEAK,
+		       (uint64_t[]){peak->bytes, period->rows ? peak->rows : 0, peak->time_ns,
+				    peak->capture_bytes, peak->capture_ns},
+		       5);
+	append_sizes(content, sums->sizes);
+	append_sites(content, LIMPET_PERIOD_SITES, &sums->sites, is_heap_site, heap_columns,
+		     LIMPET_COUNT_OF(heap_columns));
+	append_sites(content, LIMPET_PERIOD_REALLOCS, &sums->sites, is_realloc_site,
+		     realloc_columns, LIMPET_COUNT_OF(realloc_columns));
+	append_sites(content, LIMPET_PERIOD_MAPS, &sums->sites, is_map_site, map_columns,
+		     LIMPET_COUNT_OF(map_columns));
+	append_overloads(content, accounting);
 	if (period->held)
-		put_held(content, accounting);
+		append_held(content, accounting);
 }
 
 /* ------------------------------------------------------------------ LIVE, RESIDENT, END */
 
-void limpet_recorder_put_live(struct limpet_bytes *content, unsigned kind,
-			      const struct limpet_recorder_live *list, size_t count)
+void limpet_recorder_append_live(struct limpet_bytes *content, unsigned kind,
+				 const struct limpet_recorder_live *list, size_t count)
 {
 	struct limpet_bytes columns[6] = {0};
 	uint64_t address = 0;
 	bool any = false;
 
 	for (size_t i = 0; i < count; i++) {
-		limpet_bytes_put_varint(&columns[0], list[i].address - address);
+		limpet_bytes_append_varint(&columns[0], list[i].address - address);
 		address = list[i].address;
-		limpet_bytes_put_varint(&columns[1], list[i].size);
-		limpet_bytes_put_varint(&columns[2], list[i].node);
-		limpet_bytes_put_varint(&columns[3], list[i].tick);
-		limpet_bytes_put_varint(&columns[4], list[i].tid);
-		limpet_bytes_put_varint(&columns[5], list[i].sampled);
+		limpet_bytes_append_varint(&columns[1], list[i].size);
+		limpet_bytes_append_varint(&columns[2], list[i].node);
+		limpet_bytes_append_varint(&columns[3], list[i].tick);
+		limpet_bytes_append_varint(&columns[4], list[i].tid);
+		limpet_bytes_append_varint(&columns[5], list[i].sampled);
 		any |= list[i].sampled;
 	}
 	if (!any)
 		limpet_bytes_clear(&columns[5]);
-	put_numbers(content, LIMPET_LIVE_COUNTS, (uint64_t[]){count, kind}, 2);
+	append_numbers(content, LIMPET_LIVE_COUNTS, (uint64_t[]){count, kind}, 2);
 	for (unsigned i = 0; i < LIMPET_COUNT_OF(columns); i++)
-		put_list(content, LIMPET_LIVE_ADDRESSES + i, &columns[i]);
+		append_list(content, LIMPET_LIVE_ADDRESSES + i, &columns[i]);
 }
 
-void limpet_recorder_put_resident(struct limpet_bytes *content,
-				  const struct limpet_recorder_resident *resident, size_t first,
-				  size_t count, uint64_t from, uint64_t to)
+void limpet_recorder_append_resident(struct limpet_bytes *content,
+				     const struct limpet_recorder_resident *resident, size_t first,
+				     size_t count, uint64_t from, uint64_t to)
 {
 	const uint64_t page = resident->page_bytes;
 	struct limpet_bytes runs = {0};
@@ -401,41 +403,42 @@ void limpet_recorder_put_resident(struct limpet_bytes *content,
 	for (size_t i = first; i < first + count; i++) {
 		const struct limpet_recorder_run *run = &resident->runs[i];
 
-		limpet_bytes_put_varint(&runs, (run->start - last) / page);
-		limpet_bytes_put_varint(&runs, (run->end - run->start) / page);
+		limpet_bytes_append_varint(&runs, (run->start - last) / page);
+		limpet_bytes_append_varint(&runs, (run->end - run->start) / page);
 		last = run->end;
 	}
-	put_numbers(content, LIMPET_RESIDENT_COUNTS,
-		    (uint64_t[]){count, page, from / page, to / page}, 4);
-	put_list(content, LIMPET_RESIDENT_RUNS, &runs);
+	append_numbers(content, LIMPET_RESIDENT_COUNTS,
+		       (uint64_t[]){count, page, from / page, to / page}, 4);
+	append_list(content, LIMPET_RESIDENT_RUNS, &runs);
 }
 
-void limpet_recorder_put_end(struct limpet_bytes *content, const struct limpet_recorder_end *end,
-			     int64_t live_entries)
+void limpet_recorder_append_end(struct limpet_bytes *content, const struct limpet_recorder_end *end,
+				int64_t live_entries)
 {
-	limpet_trace_put_number(content, LIMPET_ENDING_REASON, end->end);
-	limpet_trace_put_number(content, LIMPET_ENDING_TIME_NS, end->time_ns);
-	limpet_trace_put_number(content, LIMPET_ENDING_COMPLETE,
-				limpet_losses_complete(end->losses));
-	limpet_trace_put_number(content, LIMPET_ENDING_AGENT_UNLOADED, end->agent_unloaded);
+	limpet_trace_number_append(content, LIMPET_ENDING_REASON, end->end);
+	limpet_trace_number_append(content, LIMPET_ENDING_TIME_NS, end->time_ns);
+	limpet_trace_number_append(content, LIMPET_ENDING_COMPLETE,
+				   limpet_losses_complete(end->losses));
+	limpet_trace_number_append(content, LIMPET_ENDING_AGENT_UNLOADED, end->agent_unloaded);
 	if (end->attach_stop_us >= 0)
-		limpet_trace_put_number(content, LIMPET_ENDING_ATTACH_STOP_US,
-					(uint64_t)end->attach_stop_us);
+		limpet_trace_number_append(content, LIMPET_ENDING_ATTACH_STOP_US,
+					   (uint64_t)end->attach_stop_us);
 	if (end->detach_stop_us >= 0)
-		limpet_trace_put_number(content, LIMPET_ENDING_DETACH_STOP_US,
-					(uint64_t)end->detach_stop_us);
-	limpet_trace_put_number(content, LIMPET_ENDING_AGENT_MEMORY_BYTES, end->agent_memory_bytes);
+		limpet_trace_number_append(content, LIMPET_ENDING_DETACH_STOP_US,
+					   (uint64_t)end->detach_stop_us);
+	limpet_trace_number_append(content, LIMPET_ENDING_AGENT_MEMORY_BYTES,
+				   end->agent_memory_bytes);
 	if (end->agent_resident_bytes)
-		limpet_trace_put_number(content, LIMPET_ENDING_AGENT_RESIDENT_BYTES,
-					end->agent_resident_bytes);
+		limpet_trace_number_append(content, LIMPET_ENDING_AGENT_RESIDENT_BYTES,
+					   end->agent_resident_bytes);
 	if (end->because && end->because[0])
-		limpet_trace_put_string(content, LIMPET_ENDING_BECAUSE, end->because);
-	limpet_trace_put_number(content, LIMPET_ENDING_LOSSES, end->losses);
+		limpet_trace_string_append(content, LIMPET_ENDING_BECAUSE, end->because);
+	limpet_trace_number_append(content, LIMPET_ENDING_LOSSES, end->losses);
 	if (end->unfollowed && end->unfollowed[0])
-		limpet_trace_put_string(content, LIMPET_ENDING_UNFOLLOWED, end->unfollowed);
-	put_account(content, LIMPET_ENDING_ACCOUNT, end->account);
-	put_objects(content, LIMPET_ENDING_OBJECTS, end->objects);
+		limpet_trace_string_append(content, LIMPET_ENDING_UNFOLLOWED, end->unfollowed);
+	append_account(content, LIMPET_ENDING_ACCOUNT, end->account);
+	append_objects(content, LIMPET_ENDING_OBJECTS, end->objects);
 	if (live_entries >= 0)
-		limpet_trace_put_number(content, LIMPET_ENDING_LIVE_ENTRIES,
-					(uint64_t)live_entries);
+		limpet_trace_number_append(content, LIMPET_ENDING_LIVE_ENTRIES,
+					   (uint64_t)live_entries);
 }

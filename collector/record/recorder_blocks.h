@@ -13,14 +13,14 @@
 #include "common/bytes.h"
 
 /* Target, options, and the host it runs on (found here). */
-void limpet_recorder_put_header(struct limpet_bytes *content,
-				const struct limpet_recorder_options *options);
+void limpet_recorder_append_header(struct limpet_bytes *content,
+				   const struct limpet_recorder_options *options);
 
 /* An entry of a list in MODULES; the list itself is its count and the entries. */
-void limpet_recorder_put_module(struct limpet_bytes *list, uint32_t number,
-				const struct limpet_recorder_module *module);
-void limpet_recorder_put_identity(struct limpet_bytes *list, uint32_t module,
-				  const struct limpet_file_identity *identity);
+void limpet_recorder_append_module(struct limpet_bytes *list, uint32_t number,
+				   const struct limpet_recorder_module *module);
+void limpet_recorder_append_identity(struct limpet_bytes *list, uint32_t module,
+				     const struct limpet_file_identity *identity);
 
 struct limpet_recorder_losses {
 	uint64_t dropped_events, truncated_stacks, unseen_calls;
@@ -39,15 +39,16 @@ struct limpet_recorder_period {
 	struct limpet_rollup *sums;
 	bool held; /* with what sites held at the peak */
 };
-void limpet_recorder_put_period(struct limpet_bytes *content, struct limpet_accounting *accounting,
-				const struct limpet_recorder_period *period);
+void limpet_recorder_append_period(struct limpet_bytes *content,
+				   struct limpet_accounting *accounting,
+				   const struct limpet_recorder_period *period);
 
 /* Points of the timeline, for SUMS. */
 struct limpet_recorder_point {
 	uint64_t time_ns, live_bytes, rss_bytes, cgroup_bytes, mapped_bytes, allocations;
 };
-void limpet_recorder_put_timeline(struct limpet_bytes *content,
-				  const struct limpet_recorder_point *points, size_t count);
+void limpet_recorder_append_timeline(struct limpet_bytes *content,
+				     const struct limpet_recorder_point *points, size_t count);
 
 /* A LIVE block; entries by address. */
 struct limpet_recorder_live {
@@ -55,17 +56,17 @@ struct limpet_recorder_live {
 	uint32_t node, tid;
 	bool sampled;
 };
-void limpet_recorder_put_live(struct limpet_bytes *content, unsigned kind,
-			      const struct limpet_recorder_live *list, size_t count);
+void limpet_recorder_append_live(struct limpet_bytes *content, unsigned kind,
+				 const struct limpet_recorder_live *list, size_t count);
 
 /* A RESIDENT block: of the runs of `resident`, `count` from `first` on, and what was looked at from
  * `from` to `to`. */
-void limpet_recorder_put_resident(struct limpet_bytes *content,
-				  const struct limpet_recorder_resident *resident, size_t first,
-				  size_t count, uint64_t from, uint64_t to);
+void limpet_recorder_append_resident(struct limpet_bytes *content,
+				     const struct limpet_recorder_resident *resident, size_t first,
+				     size_t count, uint64_t from, uint64_t to);
 
 /* live_entries < 0: they were not written. */
-void limpet_recorder_put_end(struct limpet_bytes *content, const struct limpet_recorder_end *end,
-			     int64_t live_entries);
+void limpet_recorder_append_end(struct limpet_bytes *content, const struct limpet_recorder_end *end,
+				int64_t live_entries);
 
 #endif

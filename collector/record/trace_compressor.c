@@ -77,31 +77,33 @@ struct limpet_trace_compressor *limpet_trace_compressor_new(struct limpet_trace_
 
 /* ------------------------------------------------------------------ doing jobs */
 
-static void put_events(struct limpet_trace_compressor *compressor, struct limpet_trace_mark *mark)
+static void append_events(struct limpet_trace_compressor *compressor,
+			  struct limpet_trace_mark *mark)
 {
 	limpet_trace_content_begin(&compressor->events);
 	/* A block with missing rows is not written. */
 	compressor->events.failed |= compressor->block_lost;
 	if (!compressor->block_lost)
-		limpet_event_block_put(&compressor->block, compressor->planes, &compressor->events);
-	limpet_trace_writer_put(compressor->writer, mark, &compressor->events);
+		limpet_event_block_append(&compressor->block, compressor->planes,
+					  &compressor->events);
+	limpet_trace_writer_append(compressor->writer, mark, &compressor->events);
 }
 
 static void do_job(struct limpet_trace_compressor *compressor, struct job *job)
 {
 	switch (job->kind) {
 	case EVENTS:
-		put_events(compressor, &job->mark);
+		append_events(compressor, &job->mark);
 		break;
 	case BLOCK:
-		limpet_trace_writer_put(compressor->writer, &job->mark, &job->content);
+		limpet_trace_writer_append(compressor->writer, &job->mark, &job->content);
 		if (job->content.room > KEEP_BYTES)
 			limpet_bytes_done(&job->content);
 		break;
 	case REPLACE:
 		limpet_trace_writer_replace(compressor->writer);
-		limpet_trace_writer_put_gap(compressor->writer, job->mark.sequence,
-					    job->mark.content_bytes);
+		limpet_trace_writer_append_gap(compressor->writer, job->mark.sequence,
+					       job->mark.content_bytes);
 		break;
 	case FLUSH:
 		limpet_trace_writer_flush(compressor->writer);
@@ -191,8 +193,8 @@ static void give(struct limpet_trace_compressor *compressor, struct job *job)
 	}
 }
 
-void limpet_trace_compressor_put_rows(struct limpet_trace_compressor *compressor,
-				      const struct limpet_accounting_rows *rows)
+void limpet_trace_compressor_append_rows(struct limpet_trace_compressor *compressor,
+					 const struct limpet_accounting_rows *rows)
 {
 	if (limpet_event_columns_add(compressor->columns, rows->list, rows->count) < 0)
 		compressor->rows_lost = true;
@@ -214,8 +216,8 @@ static struct limpet_trace_mark next_mark(struct limpet_trace_compressor *compre
 					  .last_ns = last_ns};
 }
 
-uint32_t limpet_trace_compressor_put_events(struct limpet_trace_compressor *compressor,
-					    uint64_t first_ns, uint64_t last_ns)
+uint32_t limpet_trace_compressor_append_events(struct limpet_trace_compressor *compressor,
+					       uint64_t first_ns, uint64_t last_ns)
 {
 	uint32_t sequence = compressor->sequence;
 	struct job *job;
@@ -226,7 +228,7 @@ uint32_t limpet_trace_compressor_put_events(struct limpet_trace_compressor *comp
 	 * the file's size. */
 	wait_until_fewer(compressor, 1);
 	job = next_job(compressor, EVENTS);
-	limpet_event_columns_take(compressor->columns, &compressor->block);
+	limpet_event_columns_swap(compressor->columns, &compressor->block);
 	compressor->block_lost = compressor->rows_lost;
 	compressor->rows_lost = false;
 	compressor->rows = 0;
@@ -243,9 +245,9 @@ struct limpet_bytes *limpet_trace_compressor_content(struct limpet_trace_compres
 	return &job->content;
 }
 
-void limpet_trace_compressor_put(struct limpet_trace_compressor *compressor,
-				 enum limpet_trace_block_type type, uint64_t first_ns,
-				 uint64_t last_ns)
+void limpet_trace_compressor_append(struct limpet_trace_compressor *compressor,
+				    enum limpet_trace_block_type type, uint64_t first_ns,
+				    uint64_t last_ns)
 {
 	struct job *job = next_job(compressor, BLOCK);
 

@@ -26,20 +26,20 @@ void limpet_trace_compressor_keep_addresses(struct limpet_trace_compressor *comp
 void limpet_trace_compressor_free(struct limpet_trace_compressor *compressor);
 
 /* Adds rows to the next EVENTS block: at once, by the caller. */
-void limpet_trace_compressor_put_rows(struct limpet_trace_compressor *compressor,
-				      const struct limpet_accounting_rows *rows);
+void limpet_trace_compressor_append_rows(struct limpet_trace_compressor *compressor,
+					 const struct limpet_accounting_rows *rows);
 /* Number of rows since the last EVENTS block. */
 uint32_t limpet_trace_compressor_rows(const struct limpet_trace_compressor *compressor);
 /* Makes an EVENTS block of these rows. Returns its sequence number. */
-uint32_t limpet_trace_compressor_put_events(struct limpet_trace_compressor *compressor,
-					    uint64_t first_ns, uint64_t last_ns);
+uint32_t limpet_trace_compressor_append_events(struct limpet_trace_compressor *compressor,
+					       uint64_t first_ns, uint64_t last_ns);
 /* An empty content, to which sections can be appended. The compressor owns it; valid until it is
  * put. */
 struct limpet_bytes *limpet_trace_compressor_content(struct limpet_trace_compressor *compressor);
 /* Makes a block of that content. */
-void limpet_trace_compressor_put(struct limpet_trace_compressor *compressor,
-				 enum limpet_trace_block_type type, uint64_t first_ns,
-				 uint64_t last_ns);
+void limpet_trace_compressor_append(struct limpet_trace_compressor *compressor,
+				    enum limpet_trace_block_type type, uint64_t first_ns,
+				    uint64_t last_ns);
 /* Sequence number of the next block. */
 uint32_t limpet_trace_compressor_sequence(const struct limpet_trace_compressor *compressor);
 /* The next batch replaces all that was flushed since the last replacement, or since the first

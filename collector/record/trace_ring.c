@@ -22,7 +22,7 @@
 #define GAP_BYTES (LIMPET_TRACE_MARK_BYTES + LIMPET_TRACE_GAP_HEAD_BYTES)
 #define COPY_BYTES (1u << 20)
 /* Room for an END block, for which nothing is given up. */
-#define LAST_WORDS_BYTES 4096u
+#define RESERVED_BYTES 4096u
 
 enum kind { KEPT, OLD, SUMS, GAP };
 
@@ -274,7 +274,7 @@ static int give_up_oldest(struct limpet_trace_ring *ring)
 
 int limpet_trace_ring_make_room(struct limpet_trace_ring *ring, uint64_t bytes)
 {
-	while (ring->end - ring->holes + bytes + LAST_WORDS_BYTES > ring->max_bytes) {
+	while (ring->end - ring->holes + bytes + RESERVED_BYTES > ring->max_bytes) {
 		int code = give_up_oldest(ring);
 
 		if (code < 0)

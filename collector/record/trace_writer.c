@@ -41,7 +41,7 @@ struct limpet_trace_writer {
 	uint64_t file_bytes;  /* this and `error`: written by one thread, also read by others */
 	uint64_t reserved_to; /* offset up to which space is reserved */
 	bool no_reserve;      /* the file system cannot reserve space */
-	bool last_words;
+	bool uses_reserve;
 	int error;
 };
 
@@ -257,28 +257,28 @@ static int stick(struct limpet_trace_writer *writer, int code)
 	return writer->error;
 }
 
-int limpet_trace_writer_put(struct limpet_trace_writer *writer, struct limpet_trace_mark *mark,
-			    struct limpet_bytes *content)
+int limpet_trace_writer_append(struct limpet_trace_writer *writer, struct limpet_trace_mark *mark,
+			       struct limpet_bytes *content)
 {
 	size_t before = writer->batch.count;
 	int code;
 
-	if (writer->error && !writer->last_words)
+	if (writer->error && !writer->uses_reserve)
 		return writer->error;
-	code = limpet_trace_block_put(&writer->batch, writer->zstd, mark, content);
+	code = limpet_trace_block_append(&writer->batch, writer->zstd, mark, content);
 	if (code == 0 && writer->ring) {
 		struct block block = {.bytes = writer->batch.count - before,
 				      .type = mark->type,
 				      .sequence = mark->sequence};
 
-		limpet_bytes_put(&writer->batch_blocks, &block, sizeof(block));
+		limpet_bytes_append(&writer->batch_blocks, &block, sizeof(block));
 		code = writer->batch_blocks.failed ? -ENOMEM : 0;
 	}
 	return code < 0 ? stick(writer, code) : 0;
 }
 
-int limpet_trace_writer_put_gap(struct limpet_trace_writer *writer, uint32_t sequence,
-				uint32_t count)
+int limpet_trace_writer_append_gap(struct limpet_trace_writer *writer, uint32_t sequence,
+				   uint32_t count)
 {
 	struct limpet_trace_mark mark = {.type = LIMPET_TRACE_GAP,
 					 .sequence = sequence,
@@ -287,11 +287,11 @@ int limpet_trace_writer_put_gap(struct limpet_trace_writer *writer, uint32_t seq
 	uint32_t head[2] = {htole32(LIMPET_TRACE_GAP_MAGIC), 0};
 	uint8_t bytes[LIMPET_TRACE_MARK_BYTES];
 
-	if (writer->error && !writer->last_words)
+	if (writer->error && !writer->uses_reserve)
 		return writer->error;
 	limpet_trace_mark_encode(&mark, bytes);
-	limpet_bytes_put(&writer->batch, bytes, sizeof(bytes));
-	limpet_bytes_put(&writer->batch, head, sizeof(head));
+	limpet_bytes_append(&writer->batch, bytes, sizeof(bytes));
+	limpet_bytes_append(&writer->batch, head, sizeof(head));
 	return writer->batch.failed ? stick(writer, -ENOMEM) : 0;
 }
 
@@ -344,7 +344,7 @@ static int check_limit(const struct limpet_trace_writer *writer)
 {
 	uint64_t need = writer->file_bytes + writer->batch.count;
 
-	if (!writer->last_words)
+	if (!writer->uses_reserve)
 		need += RESERVE_BYTES;
 	return need > file_limit() ? -EFBIG : 0;
 }
@@ -414,7 +414,7 @@ static int write_batch(struct limpet_trace_writer *writer)
 
 	if (writer->replacing)
 		return write_instead(writer);
-	if (writer->ring && !writer->last_words)
+	if (writer->ring && !writer->uses_reserve)
 		code = limpet_trace_ring_make_room(writer->ring, writer->batch.count);
 	if (code == 0)
 		code = write_all(writer, writer->batch.data, writer->batch.count);
@@ -435,14 +435,14 @@ int limpet_trace_writer_flush(struct limpet_trace_writer *writer)
 {
 	int code;
 
-	if (writer->error && !writer->last_words) {
+	if (writer->error && !writer->uses_reserve) {
 		clear_batch(writer);
 		return writer->error;
 	}
 	if (writer->batch.count == 0)
 		return 0;
 	code = check_limit(writer);
-	if (code == 0 && !writer->last_words)
+	if (code == 0 && !writer->uses_reserve)
 		code = reserve(writer, writer->batch.count);
 	if (code == 0)
 		code = write_batch(writer);
@@ -452,9 +452,9 @@ int limpet_trace_writer_flush(struct limpet_trace_writer *writer)
 	return code < 0 ? stick(writer, code) : 0;
 }
 
-void limpet_trace_writer_last_words(struct limpet_trace_writer *writer)
+void limpet_trace_writer_use_reserve(struct limpet_trace_writer *writer)
 {
-	writer->last_words = true;
+	writer->uses_reserve = true;
 }
 
 int limpet_trace_writer_sync(struct limpet_trace_writer *writer)

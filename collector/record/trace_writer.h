@@ -54,18 +54,18 @@ bool limpet_trace_writer_disk_is_low(struct limpet_trace_writer *writer, uint64_
 
 /* Makes a block of that content and adds it to the batch. `mark` names type, sequence number and
  * times. */
-int limpet_trace_writer_put(struct limpet_trace_writer *writer, struct limpet_trace_mark *mark,
-			    struct limpet_bytes *content);
+int limpet_trace_writer_append(struct limpet_trace_writer *writer, struct limpet_trace_mark *mark,
+			       struct limpet_bytes *content);
 /* Adds a GAP: blocks with these numbers are not in the file. */
-int limpet_trace_writer_put_gap(struct limpet_trace_writer *writer, uint32_t sequence,
-				uint32_t count);
+int limpet_trace_writer_append_gap(struct limpet_trace_writer *writer, uint32_t sequence,
+				   uint32_t count);
 /* The batch replaces all that was written since the last replacement, or since the first batch. Not
  * together with a bound. */
 void limpet_trace_writer_replace(struct limpet_trace_writer *writer);
 /* Writes the batch. */
 int limpet_trace_writer_flush(struct limpet_trace_writer *writer);
 /* From here on batches are written in spite of an error, into the reserved space. */
-void limpet_trace_writer_last_words(struct limpet_trace_writer *writer);
+void limpet_trace_writer_use_reserve(struct limpet_trace_writer *writer);
 /* Frees the reserved space, compacts a bounded file, and calls fsync(). */
 int limpet_trace_writer_sync(struct limpet_trace_writer *writer);
 

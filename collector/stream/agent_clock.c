@@ -9,7 +9,7 @@ void limpet_agent_clock_init(struct limpet_agent_clock *clock, struct limpet_shm
 
 /* After the end, the agent stamps records with the unit after the last one. A hook reads it after
  * it was called: so no record of a block is stamped with less than one that came before. */
-static void tell_time(struct limpet_agent_clock *clock, uint64_t least)
+static void publish_time(struct limpet_agent_clock *clock, uint64_t least)
 {
 	const uint64_t units =
 		limpet_agent_clock_time_ns(clock) / LIMPET_TIME_UNIT_NS + (clock->end_ns != 0);
@@ -21,24 +21,24 @@ static void tell_time(struct limpet_agent_clock *clock, uint64_t least)
 void limpet_agent_clock_begin(struct limpet_agent_clock *clock)
 {
 	clock->begin_ns = limpet_monotonic_ns();
-	limpet_agent_clock_tell(clock);
+	limpet_agent_clock_publish(clock);
 }
 
 void limpet_agent_clock_end(struct limpet_agent_clock *clock)
 {
 	clock->end_ns = limpet_monotonic_ns();
-	tell_time(clock, clock->units + 1);
+	publish_time(clock, clock->units + 1);
 }
 
-void limpet_agent_clock_tell(struct limpet_agent_clock *clock)
+void limpet_agent_clock_publish(struct limpet_agent_clock *clock)
 {
-	tell_time(clock, clock->units);
+	publish_time(clock, clock->units);
 }
 
-uint64_t limpet_agent_clock_tell_ahead(struct limpet_agent_clock *clock)
+uint64_t limpet_agent_clock_publish_ahead(struct limpet_agent_clock *clock)
 {
-	limpet_agent_clock_tell(clock);
-	tell_time(clock, clock->units + 1);
+	limpet_agent_clock_publish(clock);
+	publish_time(clock, clock->units + 1);
 	return clock->units * LIMPET_TIME_UNIT_NS;
 }
 

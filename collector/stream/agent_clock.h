@@ -25,9 +25,9 @@ void limpet_agent_clock_begin(struct limpet_agent_clock *clock);
 /* The capture ends now, and so does the time. */
 void limpet_agent_clock_end(struct limpet_agent_clock *clock);
 /* Tells the agent the time. */
-void limpet_agent_clock_tell(struct limpet_agent_clock *clock);
+void limpet_agent_clock_publish(struct limpet_agent_clock *clock);
 /* Tells it a time that no record has yet, a little ahead. Returns it. */
-uint64_t limpet_agent_clock_tell_ahead(struct limpet_agent_clock *clock);
+uint64_t limpet_agent_clock_publish_ahead(struct limpet_agent_clock *clock);
 /* The time, at most that of the end. */
 uint64_t limpet_agent_clock_time_ns(const struct limpet_agent_clock *clock);
 /* The time of a stamp, at most the last one that the agent was told. */

@@ -21,11 +21,11 @@ struct of_kind {
 struct limpet_agent_counts {
 	const struct limpet_segment *segment;
 	struct limpet_agent_figures figures;
-	uint64_t looked_ns; /* before the last look, or before anybody counted */
+	uint64_t updated_ns; /* before the last update, or before anybody counted */
 	bool overwritten, ended;
 	uint64_t dropped_gone, truncated_gone; /* of threads whose entries were cleared */
 	struct count no_thread, state_in_use, arguments;
-	struct count no_sample, late_modules, slots_not_taken; /* up to the end of the capture */
+	struct count no_sample, late_modules, slots_unhooked; /* up to the end of the capture */
 	struct of_kind kinds[LIMPET_DROPS_KINDS];
 	struct of_thread threads[];
 };
@@ -38,7 +38,7 @@ struct limpet_agent_counts *limpet_agent_counts_new(const struct limpet_segment 
 	if (!counts)
 		return NULL;
 	counts->segment = segment;
-	counts->looked_ns = limpet_monotonic_ns();
+	counts->updated_ns = limpet_monotonic_ns();
 	return counts;
 }
 
@@ -54,20 +54,20 @@ static void note_overwritten(struct limpet_agent_counts *counts, struct count *c
 	count->overwritten = counts->overwritten = true;
 }
 
-/* `rise`: since the last look, in the width of the count, so that one that fell has risen by
+/* `rise`: since the last update, in the width of the count, so that one that fell has risen by
  * nearly all that it can hold. No count rises faster than once a nanosecond: a call that is
  * counted takes longer, and threads that share a count take turns. */
 static void add_rise(struct limpet_agent_counts *counts, struct count *count, uint64_t rise)
 {
 	if (!rise || count->overwritten)
 		return;
-	if (rise > limpet_monotonic_ns() - counts->looked_ns)
+	if (rise > limpet_monotonic_ns() - counts->updated_ns)
 		note_overwritten(counts, count);
 	else
 		count->total += rise;
 }
 
-static void look_at(struct limpet_agent_counts *counts, struct count *count, const uint64_t *shared)
+static void update(struct limpet_agent_counts *counts, struct count *count, const uint64_t *shared)
 {
 	const uint64_t value = __atomic_load_n(shared, __ATOMIC_ACQUIRE);
 
@@ -75,8 +75,8 @@ static void look_at(struct limpet_agent_counts *counts, struct count *count, con
 }
 
 /* May wrap around. */
-static void look_at_short(struct limpet_agent_counts *counts, struct count *count,
-			  const uint32_t *shared)
+static void update_short(struct limpet_agent_counts *counts, struct count *count,
+			 const uint32_t *shared)
 {
 	const uint32_t value = __atomic_load_n(shared, __ATOMIC_ACQUIRE);
 
@@ -84,8 +84,8 @@ static void look_at_short(struct limpet_agent_counts *counts, struct count *coun
 }
 
 /* At most so many for each event of a count that was read later, and was counted before. */
-static void look_at_sum(struct limpet_agent_counts *counts, struct count *sum, uint64_t value,
-			uint64_t events, uint64_t most)
+static void update_sum(struct limpet_agent_counts *counts, struct count *sum, uint64_t value,
+		       uint64_t events, uint64_t most)
 {
 	if (sum->overwritten || value == sum->total)
 		return;
@@ -97,16 +97,16 @@ static void look_at_sum(struct limpet_agent_counts *counts, struct count *sum, u
 
 /* ---------------------------------------------------------------- all of them */
 
-static void look_at_thread(struct limpet_agent_counts *counts, uint32_t index)
+static void update_thread(struct limpet_agent_counts *counts, uint32_t index)
 {
 	const struct limpet_thread *entry = limpet_segment_thread(counts->segment, index);
 	struct of_thread *thread = &counts->threads[index];
 
-	look_at(counts, &thread->dropped, &entry->dropped);
-	look_at_short(counts, &thread->truncated, &entry->truncated);
+	update(counts, &thread->dropped, &entry->dropped);
+	update_short(counts, &thread->truncated, &entry->truncated);
 }
 
-static void look_at_kind(struct limpet_agent_counts *counts, uint32_t number)
+static void update_kind(struct limpet_agent_counts *counts, uint32_t number)
 {
 	const struct limpet_drops *drops = &counts->segment->shm->drops[number];
 	struct of_kind *kind = &counts->kinds[number];
@@ -114,20 +114,20 @@ static void look_at_kind(struct limpet_agent_counts *counts, uint32_t number)
 	const uint64_t bytes = __atomic_load_n(&drops->bytes, __ATOMIC_ACQUIRE);
 	const uint64_t unsized = __atomic_load_n(&drops->unsized, __ATOMIC_ACQUIRE);
 
-	look_at(counts, &kind->count, &drops->count);
-	look_at_sum(counts, &kind->bytes, bytes, kind->count.total, LIMPET_HIGHEST_ADDRESS);
-	look_at_sum(counts, &kind->unsized, unsized, kind->count.total, 1);
+	update(counts, &kind->count, &drops->count);
+	update_sum(counts, &kind->bytes, bytes, kind->count.total, LIMPET_HIGHEST_ADDRESS);
+	update_sum(counts, &kind->unsized, unsized, kind->count.total, 1);
 }
 
-static void look_at_own(struct limpet_agent_counts *counts)
+static void update_own(struct limpet_agent_counts *counts)
 {
 	const struct limpet_shm *shm = counts->segment->shm;
 
 	if (counts->ended)
 		return;
-	look_at(counts, &counts->no_sample, &shm->lost_no_sample);
-	look_at_short(counts, &counts->late_modules, &shm->late_modules);
-	look_at_short(counts, &counts->slots_not_taken, &shm->slots_not_taken);
+	update(counts, &counts->no_sample, &shm->lost_no_sample);
+	update_short(counts, &counts->late_modules, &shm->late_modules);
+	update_short(counts, &counts->slots_unhooked, &shm->slots_unhooked);
 }
 
 static void sum_up(struct limpet_agent_counts *counts)
@@ -141,7 +141,7 @@ static void sum_up(struct limpet_agent_counts *counts)
 		.unseen_calls = counts->no_thread.total + counts->state_in_use.total +
 				counts->arguments.total,
 		.late_modules = counts->late_modules.total,
-		.slots_not_taken = counts->slots_not_taken.total,
+		.slots_unhooked = counts->slots_unhooked.total,
 		.dropped = {.allocations = kinds[LIMPET_EVENT_ALLOC].count.total,
 			    .allocated_bytes = kinds[LIMPET_EVENT_ALLOC].bytes.total,
 			    .frees = kinds[LIMPET_EVENT_FREE].count.total,
@@ -157,7 +157,7 @@ static void sum_up(struct limpet_agent_counts *counts)
 	}
 }
 
-const struct limpet_agent_figures *limpet_agent_counts_look(struct limpet_agent_counts *counts)
+const struct limpet_agent_figures *limpet_agent_counts_update(struct limpet_agent_counts *counts)
 {
 	const struct limpet_segment *segment = counts->segment;
 	const uint64_t now_ns = limpet_monotonic_ns();
@@ -165,14 +165,14 @@ const struct limpet_agent_figures *limpet_agent_counts_look(struct limpet_agent_
 	/* A thread's events before their kinds: each that is counted has one. */
 	for (uint32_t i = limpet_segment_next_used(segment, 0); i < segment->layout.thread_count;
 	     i = limpet_segment_next_used(segment, i + 1))
-		look_at_thread(counts, i);
+		update_thread(counts, i);
 	for (uint32_t kind = 0; kind < LIMPET_DROPS_KINDS; kind++)
-		look_at_kind(counts, kind);
-	look_at(counts, &counts->no_thread, &segment->shm->lost_no_thread);
-	look_at(counts, &counts->state_in_use, &segment->shm->lost_state_in_use);
-	look_at(counts, &counts->arguments, &segment->shm->lost_arguments);
-	look_at_own(counts);
-	counts->looked_ns = now_ns;
+		update_kind(counts, kind);
+	update(counts, &counts->no_thread, &segment->shm->lost_no_thread);
+	update(counts, &counts->state_in_use, &segment->shm->lost_state_in_use);
+	update(counts, &counts->arguments, &segment->shm->lost_arguments);
+	update_own(counts);
+	counts->updated_ns = now_ns;
 	sum_up(counts);
 	return &counts->figures;
 }
@@ -188,7 +188,7 @@ void limpet_agent_counts_clear(struct limpet_agent_counts *counts, uint32_t inde
 	struct limpet_thread *entry = limpet_segment_thread(counts->segment, index);
 	struct of_thread *thread = &counts->threads[index];
 
-	look_at_thread(counts, index);
+	update_thread(counts, index);
 	counts->dropped_gone += thread->dropped.total;
 	counts->truncated_gone += thread->truncated.total;
 	*thread = (struct of_thread){.dropped.total = 0};
@@ -198,7 +198,7 @@ void limpet_agent_counts_clear(struct limpet_agent_counts *counts, uint32_t inde
 
 void limpet_agent_counts_end(struct limpet_agent_counts *counts)
 {
-	look_at_own(counts);
+	update_own(counts);
 	counts->ended = true;
 }
 

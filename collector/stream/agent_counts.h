@@ -19,7 +19,7 @@ struct limpet_agent_counts;
 /* Since the start. */
 struct limpet_agent_figures {
 	uint64_t dropped_events, truncated_stacks, unseen_calls;
-	uint64_t late_modules, slots_not_taken;
+	uint64_t late_modules, slots_unhooked;
 	struct limpet_dropped dropped; /* by kind */
 };
 
@@ -28,8 +28,8 @@ struct limpet_agent_counts *limpet_agent_counts_new(const struct limpet_segment 
 void limpet_agent_counts_free(struct limpet_agent_counts *counts);
 
 /* Reads all counts; the figures are valid until this is called again. */
-const struct limpet_agent_figures *limpet_agent_counts_look(struct limpet_agent_counts *counts);
-/* The figures of the last look. */
+const struct limpet_agent_figures *limpet_agent_counts_update(struct limpet_agent_counts *counts);
+/* The figures of the last update. */
 const struct limpet_agent_figures *limpet_agent_counts_last(
 	const struct limpet_agent_counts *counts);
 /* Reads those of a thread's entry once more and sets them to 0, for its next thread. */

@@ -183,7 +183,7 @@ static uint32_t read_description(struct limpet_chunk_decoder *decoder, struct st
 	return taken;
 }
 
-static inline void put_into_list(struct limpet_chunk_decoder *decoder, struct stream *stream,
+static inline void append_record(struct limpet_chunk_decoder *decoder, struct stream *stream,
 				 uint32_t number, struct limpet_numbered *it)
 {
 	it->number = number;
@@ -213,7 +213,7 @@ static size_t decode_mark(struct limpet_chunk_decoder *decoder, struct stream *s
 					     .size = last->size,
 					     .thread = stream->tid,
 					     .kind = LIMPET_EVENT_FREE};
-	put_into_list(decoder, stream, last->number + 1, ret);
+	append_record(decoder, stream, last->number + 1, ret);
 	return 1;
 }
 
@@ -268,7 +268,7 @@ size_t limpet_chunk_decoder_decode(struct limpet_chunk_decoder *decoder, uint32_
 			it->record.node = find_stack(decoder, it->record.node);
 		else
 			it->record.node = 0;
-		put_into_list(decoder, stream, LIMPET_EVENT_NUMBER(words[0]), it);
+		append_record(decoder, stream, LIMPET_EVENT_NUMBER(words[0]), it);
 		last_at = at - bytes;
 		count++;
 	}

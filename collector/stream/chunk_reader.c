@@ -76,7 +76,7 @@ static struct limpet_chunk *chunk_at(const struct limpet_chunk_reader *reader, u
 	return limpet_segment_chunk(reader->segment, index);
 }
 
-/* Gives a chunk back to the agent: pairs with the acquire in the agent's chunk_take(). */
+/* Gives a chunk back to the agent: pairs with the acquire in the agent's chunk_claim(). */
 static void chunk_release(struct limpet_chunk_reader *reader, uint32_t index)
 {
 	uint64_t *map = limpet_segment_free_chunks(reader->segment);
@@ -96,7 +96,7 @@ static void read_chunk(struct limpet_chunk_reader *reader, uint32_t thread, uint
 	const size_t count =
 		limpet_chunk_decoder_decode(reader->decoder, thread, chunk, committed, &list);
 
-	limpet_reorder_put(reader->reorder, list, count);
+	limpet_reorder_add(reader->reorder, list, count);
 }
 
 static bool open_chunk(struct limpet_chunk_reader *reader, uint32_t thread, uint32_t index,

@@ -163,14 +163,14 @@ void limpet_collector_end(struct limpet_collector *collector)
 	__atomic_store_n(&collector->shm->ended, 1, __ATOMIC_RELEASE);
 }
 
-void limpet_collector_tell_time(struct limpet_collector *collector)
+void limpet_collector_publish_time(struct limpet_collector *collector)
 {
-	limpet_agent_clock_tell(&collector->clock);
+	limpet_agent_clock_publish(&collector->clock);
 }
 
 uint64_t limpet_collector_begin_time(struct limpet_collector *collector)
 {
-	return limpet_agent_clock_tell_ahead(&collector->clock);
+	return limpet_agent_clock_publish_ahead(&collector->clock);
 }
 
 uint64_t limpet_collector_time_ns(const struct limpet_collector *collector)
@@ -182,11 +182,11 @@ uint64_t limpet_collector_time_ns(const struct limpet_collector *collector)
 
 /* A missing number was taken by a thread that had stored an intent before. Either the intent is
  * still there, or the record was published: then it is read below, or there is none. */
-static void look_at_gaps(struct limpet_collector *collector, uint64_t now_ns)
+static void check_gaps(struct limpet_collector *collector, uint64_t now_ns)
 {
 	if (limpet_reorder_kept(collector->reorder))
-		limpet_reorder_look(collector->reorder,
-				    limpet_thread_states_intents(collector->states), now_ns);
+		limpet_reorder_check_gaps(collector->reorder,
+					  limpet_thread_states_intents(collector->states), now_ns);
 }
 
 static void begin_reading(struct limpet_collector *collector)
@@ -201,7 +201,7 @@ int64_t limpet_collector_drain(struct limpet_collector *collector)
 	uint64_t now_ns = limpet_monotonic_ns();
 	uint32_t bell;
 
-	limpet_collector_tell_time(collector);
+	limpet_collector_publish_time(collector);
 	begin_reading(collector);
 	__atomic_fetch_add(&collector->shm->beats, 1, __ATOMIC_RELAXED);
 	bell = __atomic_load_n(&collector->shm->bell, __ATOMIC_ACQUIRE);
@@ -209,7 +209,7 @@ int64_t limpet_collector_drain(struct limpet_collector *collector)
 	collector->bell = bell;
 	if (limpet_module_watch_is_called(collector->modules))
 		(void)limpet_module_watch_update(collector->modules);
-	look_at_gaps(collector, now_ns);
+	check_gaps(collector, now_ns);
 	collector->more = limpet_chunk_reader_read(collector->reader);
 	limpet_reorder_close(collector->reorder, !collector->more, now_ns);
 	limpet_reorder_flush(collector->reorder);
@@ -218,19 +218,19 @@ int64_t limpet_collector_drain(struct limpet_collector *collector)
 	limpet_other_stacks_publish(collector->other_stacks, now_ns);
 	if (!collector->more)
 		limpet_chunk_reader_announce_room(collector->reader);
-	return limpet_event_describer_take_recorded(collector->describer);
+	return limpet_event_describer_pop_recorded(collector->describer);
 }
 
 int64_t limpet_collector_drain_all(struct limpet_collector *collector)
 {
-	limpet_collector_tell_time(collector);
+	limpet_collector_publish_time(collector);
 	begin_reading(collector);
 	(void)limpet_module_watch_update(collector->modules);
 	limpet_chunk_reader_read_all(collector->reader);
 	limpet_reorder_close_all(collector->reorder);
 	limpet_reorder_flush(collector->reorder);
 	limpet_event_describer_settle(collector->describer);
-	return limpet_event_describer_take_recorded(collector->describer);
+	return limpet_event_describer_pop_recorded(collector->describer);
 }
 
 bool limpet_collector_has_more(const struct limpet_collector *collector)
@@ -243,9 +243,9 @@ bool limpet_collector_was_called(const struct limpet_collector *collector)
 	return collector->called;
 }
 
-bool limpet_collector_look(struct limpet_collector *collector)
+bool limpet_collector_poll(struct limpet_collector *collector)
 {
-	limpet_collector_tell_time(collector);
+	limpet_collector_publish_time(collector);
 	return __atomic_load_n(&collector->shm->bell, __ATOMIC_RELAXED) != collector->bell;
 }
 
@@ -281,9 +281,9 @@ void limpet_collector_name_threads(struct limpet_collector *collector)
 	limpet_thread_states_name_all(collector->states);
 }
 
-bool limpet_collector_wants_rescan(struct limpet_collector *collector)
+bool limpet_collector_needs_rescan(struct limpet_collector *collector)
 {
-	return limpet_module_watch_wants_rescan(collector->modules);
+	return limpet_module_watch_needs_rescan(collector->modules);
 }
 
 /* ---------------------------------------------------------------- figures */
@@ -296,14 +296,14 @@ static uint64_t bad_records(const struct limpet_collector *collector)
 void limpet_collector_fill_tick(struct limpet_collector *collector,
 				struct limpet_recorder_tick *ret_tick)
 {
-	const struct limpet_agent_figures *figures = limpet_agent_counts_look(collector->counts);
+	const struct limpet_agent_figures *figures = limpet_agent_counts_update(collector->counts);
 	const uint64_t last_ns = limpet_event_describer_last_time_ns(collector->describer);
 
 	memset(ret_tick, 0, sizeof(*ret_tick));
 	ret_tick->time_ns = limpet_collector_time_ns(collector);
 	if (ret_tick->time_ns < last_ns)
 		ret_tick->time_ns = last_ns;
-	limpet_target_memory_look(&collector->memory, ret_tick);
+	limpet_target_memory_sample(&collector->memory, ret_tick);
 	ret_tick->dropped_events = figures->dropped_events + bad_records(collector);
 	/* A stack for which there was no room counts as truncated. */
 	ret_tick->truncated_stacks = figures->truncated_stacks;
@@ -338,9 +338,9 @@ uint64_t limpet_collector_lost_stacks(const struct limpet_collector *collector,
 		       : lost;
 }
 
-uint64_t limpet_collector_slots_not_taken(const struct limpet_collector *collector)
+uint64_t limpet_collector_slots_unhooked(const struct limpet_collector *collector)
 {
-	return limpet_agent_counts_last(collector->counts)->slots_not_taken + collector->set_back;
+	return limpet_agent_counts_last(collector->counts)->slots_unhooked + collector->set_back;
 }
 
 uint64_t limpet_collector_late_modules(const struct limpet_collector *collector)

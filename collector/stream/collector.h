@@ -29,7 +29,7 @@ void limpet_collector_end(struct limpet_collector *collector);
 /* Nanoseconds since the beginning, up to the end. */
 uint64_t limpet_collector_time_ns(const struct limpet_collector *collector);
 /* Sets the time with which the agent stamps records until the next call. A drain sets it, too. */
-void limpet_collector_tell_time(struct limpet_collector *collector);
+void limpet_collector_publish_time(struct limpet_collector *collector);
 
 /* The same, with a time that no record has yet: a little ahead, by LIMPET_TIME_UNIT_NS. Returns it:
  * calls that begin later have it or a later one. */
@@ -64,7 +64,7 @@ void limpet_collector_set_stack_memory(struct limpet_collector *collector, uint6
  * how many are lost. */
 bool limpet_collector_is_broken(const struct limpet_collector *collector);
 /* Pointers to an allocator that the agent left alone, as of the last tick. */
-uint64_t limpet_collector_slots_not_taken(const struct limpet_collector *collector);
+uint64_t limpet_collector_slots_unhooked(const struct limpet_collector *collector);
 /* Modules that were loaded meanwhile, and may have called allocators before these calls were
  * hooked; as of the last tick. */
 uint64_t limpet_collector_late_modules(const struct limpet_collector *collector);
@@ -74,9 +74,9 @@ uint32_t limpet_collector_noted(const struct limpet_collector *collector);
 bool limpet_collector_has_more(const struct limpet_collector *collector);
 /* Before the last drain the agent had rung the bell: there was something to do. */
 bool limpet_collector_was_called(const struct limpet_collector *collector);
-/* A look between drains: tells the agent the time, by which it stamps its records. Whether it has
+/* A poll between drains: tells the agent the time, by which it stamps its records. Whether it has
  * rung the bell since the last drain: there is something to do. */
-bool limpet_collector_look(struct limpet_collector *collector);
+bool limpet_collector_poll(struct limpet_collector *collector);
 /* For --on-overload wait: how long a thread without room waits for a sign of life; 0: it does not
  * wait. */
 void limpet_collector_set_patience(struct limpet_collector *collector, uint64_t patience_ns);
@@ -87,7 +87,7 @@ void limpet_collector_set_most_kept(struct limpet_collector *collector, size_t r
 void limpet_collector_judge_named(const struct limpet_collector *collector, char *ret_words,
 				  size_t bytes);
 /* Some slot lost its hook, or the loader's list has a module that the agent has not seen. */
-bool limpet_collector_wants_rescan(struct limpet_collector *collector);
+bool limpet_collector_needs_rescan(struct limpet_collector *collector);
 
 /* "one stack of libz.so.1.2.13": the module of a node's innermost frame outside of allocators and
  * of the library of operator new; false: unknown. */

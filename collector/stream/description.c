@@ -75,8 +75,8 @@ static uint32_t enter_frames(const struct limpet_description *description, uint3
 }
 
 /* Passes on which functions the frames of the stack are of. */
-static void tell_functions(const struct limpet_description *description, uint32_t words,
-			   const struct limpet_stack_tree *tree, uint32_t innermost)
+static void notify_functions(const struct limpet_description *description, uint32_t words,
+			     const struct limpet_stack_tree *tree, uint32_t innermost)
 {
 	for (uint32_t i = words; i < description->count; i++) {
 		const uint64_t word = description->words[i];
@@ -84,8 +84,8 @@ static void tell_functions(const struct limpet_description *description, uint32_
 			limpet_stack_tree_outwards(tree, innermost, LIMPET_FUNCTION_FRAME(word));
 
 		if (node)
-			tree->tell_function(tree->context, limpet_stack_tree_node(tree, node),
-					    LIMPET_FUNCTION_SLOT(word));
+			tree->on_function(tree->context, limpet_stack_tree_node(tree, node),
+					  LIMPET_FUNCTION_SLOT(word));
 	}
 }
 
@@ -114,8 +114,8 @@ bool limpet_description_enter(const struct limpet_description *description,
 	if (node || !description->shared)
 		node = enter_frames(description, words, tree, node);
 	limpet_stack_tree_enter(tree, description->number, node);
-	if (tree->tell_function)
-		tell_functions(description, words, tree, node);
+	if (tree->on_function)
+		notify_functions(description, words, tree, node);
 	*base = (struct limpet_description_base){node, depth};
 	return true;
 }

@@ -112,8 +112,8 @@ static uint32_t describe_node(struct limpet_event_describer *describer, uint32_t
 /* ---------------------------------------------------------------- events */
 
 /* For functions that the user named: their stacks have the owner. */
-static void look_whether_plausible(struct limpet_event_describer *describer,
-				   const struct limpet_record *record)
+static void check_plausible(struct limpet_event_describer *describer,
+			    const struct limpet_record *record)
 {
 	const struct limpet_stack_node *node;
 
@@ -160,7 +160,7 @@ static void pass_on(struct limpet_event_describer *describer, struct limpet_reco
 		at++;
 	}
 	for (size_t i = 0; i < count && describer->has_named; i++)
-		look_whether_plausible(describer, &records[i]);
+		check_plausible(describer, &records[i]);
 	error = limpet_recorder_add_events(describer->recorder, records, count);
 	if (error < 0 && !describer->record_error)
 		describer->record_error = error;
@@ -205,8 +205,8 @@ static void pass_on_up_to_end(struct limpet_event_describer *describer,
 	pass_on(describer, records, kept);
 }
 
-static void put_now(struct limpet_event_describer *describer, struct limpet_record *records,
-		    size_t count)
+static void pass_on_now(struct limpet_event_describer *describer, struct limpet_record *records,
+			size_t count)
 {
 	if (limpet_agent_clock_has_ended(describer->clock))
 		pass_on_up_to_end(describer, records, count);
@@ -254,7 +254,7 @@ void limpet_event_describer_settle(struct limpet_event_describer *describer)
 		if (limpet_stack_tree_is_doubted(describer->stacks, record->node))
 			record->node = without_doubt(describer, record->node);
 	}
-	put_now(describer, describer->kept, describer->kept_count);
+	pass_on_now(describer, describer->kept, describer->kept_count);
 	describer->kept_count = 0;
 }
 
@@ -269,12 +269,12 @@ static bool keep(struct limpet_event_describer *describer, const struct limpet_r
 	return true;
 }
 
-void limpet_event_describer_put(struct limpet_event_describer *describer,
+void limpet_event_describer_add(struct limpet_event_describer *describer,
 				struct limpet_record *records, size_t count)
 {
 	describer->recorded += (int64_t)count;
 	if (!describer->scripts) {
-		put_now(describer, records, count);
+		pass_on_now(describer, records, count);
 		return;
 	}
 	if (describer->kept_count >= KEPT_LIMIT)
@@ -282,10 +282,10 @@ void limpet_event_describer_put(struct limpet_event_describer *describer,
 	if (keep(describer, records, count))
 		return;
 	limpet_event_describer_settle(describer);
-	put_now(describer, records, count);
+	pass_on_now(describer, records, count);
 }
 
-int64_t limpet_event_describer_take_recorded(struct limpet_event_describer *describer)
+int64_t limpet_event_describer_pop_recorded(struct limpet_event_describer *describer)
 {
 	const int64_t recorded =
 		describer->record_error ? describer->record_error : describer->recorded;

@@ -31,13 +31,13 @@ void limpet_event_describer_free(struct limpet_event_describer *describer);
 
 /* Records events, whose nodes are the tree's; it may change them. Of a program that runs scripts
  * they are kept until it settles. */
-void limpet_event_describer_put(struct limpet_event_describer *describer,
+void limpet_event_describer_add(struct limpet_event_describer *describer,
 				struct limpet_record *records, size_t count);
 /* Call when all that was read is put: records what was kept. */
 void limpet_event_describer_settle(struct limpet_event_describer *describer);
 /* The number of events that were put since the last call, or the first -errno of the recorder since
  * then. */
-int64_t limpet_event_describer_take_recorded(struct limpet_event_describer *describer);
+int64_t limpet_event_describer_pop_recorded(struct limpet_event_describer *describer);
 
 /* Of the last event; 0: there is none. */
 uint64_t limpet_event_describer_last_time_ns(const struct limpet_event_describer *describer);

@@ -73,7 +73,7 @@ static bool is_held(const struct limpet_module_table *table, int fd)
 	return false;
 }
 
-static void let_go(struct limpet_module_table *table, size_t index)
+static void release_file(struct limpet_module_table *table, size_t index)
 {
 	const int fd = table->sources[index].fd;
 
@@ -89,7 +89,7 @@ void limpet_module_table_free(struct limpet_module_table *table)
 	if (!table)
 		return;
 	for (size_t i = 0; i < table->count; i++) {
-		let_go(table, i);
+		release_file(table, i);
 		free(table->entries[i].places);
 	}
 	free(table->entries);
@@ -159,7 +159,7 @@ static int find_file(const struct limpet_module_table *table, const struct entry
 
 /* Which build it is, if it has no build-id. Of a file that a program may serve nothing is asked
  * before the end. */
-static void look_at_file(struct limpet_module_table *table, size_t index, int held)
+static void read_identity(struct limpet_module_table *table, size_t index, int held)
 {
 	struct entry *entry = &table->entries[index];
 	LIMPET_CLOSE int fd = -1;
@@ -170,12 +170,12 @@ static void look_at_file(struct limpet_module_table *table, size_t index, int he
 	fd = limpet_open_named(held, NULL, LIMPET_OPEN_IN_PLACE, &status);
 	if (fd < 0)
 		return;
-	limpet_file_identity_take_status(&entry->identity, &status);
+	limpet_file_identity_set_status(&entry->identity, &status);
 	limpet_recorder_identify_module(table->recorder, entry->number, &entry->identity);
 }
 
 /* Opens the file of a new entry, and keeps it if that keeps nothing from the program. */
-static void take_file(struct limpet_module_table *table, size_t index,
+static void hold_file(struct limpet_module_table *table, size_t index,
 		      const struct limpet_module *module)
 {
 	int fd = module->inode ? find_file(table, &table->entries[index]) : -1;
@@ -185,7 +185,7 @@ static void take_file(struct limpet_module_table *table, size_t index,
 		fd = limpet_module_hold(table->modules->target, module);
 	if (fd < 0)
 		return;
-	look_at_file(table, index, fd);
+	read_identity(table, index, fd);
 	if (!shared && !may_hold(table, fd)) {
 		close(fd);
 		return;
@@ -210,7 +210,7 @@ static bool find_checksum(const struct limpet_module_table *table, size_t index,
 	return false;
 }
 
-static bool take_checksum(int held, struct limpet_file_identity *identity)
+static bool read_checksum(int held, struct limpet_file_identity *identity)
 {
 	struct limpet_file_identity now = {.has_status = false};
 	struct stat status;
@@ -218,7 +218,7 @@ static bool take_checksum(int held, struct limpet_file_identity *identity)
 
 	if (fd < 0)
 		return false;
-	limpet_file_identity_take_status(&now, &status);
+	limpet_file_identity_set_status(&now, &status);
 	/* Written to since: what was mapped is no longer known. */
 	if (identity->has_status &&
 	    (now.bytes != identity->bytes || now.changed_ns != identity->changed_ns))
@@ -250,7 +250,7 @@ static void keep_late(struct limpet_module_table *table, size_t index)
 	table->open_files++;
 	if (table->open_files > table->max_files || fstat(table->sources[index].fd, &status) < 0 ||
 	    status.st_nlink)
-		let_go(table, index);
+		release_file(table, index);
 }
 
 void limpet_module_table_identify(struct limpet_module_table *table)
@@ -271,7 +271,7 @@ void limpet_module_table_identify(struct limpet_module_table *table)
 			continue;
 		if (!entry->has_build_id &&
 		    (find_checksum(table, i, &entry->identity) ||
-		     (left && left-- && take_checksum(*held, &entry->identity))))
+		     (left && left-- && read_checksum(*held, &entry->identity))))
 			limpet_recorder_identify_module(table->recorder, entry->number,
 							&entry->identity);
 		if (late)
@@ -351,7 +351,7 @@ static uint32_t enter(struct limpet_module_table *table, const struct limpet_mod
 	entry.number = (uint32_t)number;
 	table->entries[table->count] = entry;
 	table->sources[table->count] = (struct limpet_collector_source){(uint32_t)number, -1};
-	take_file(table, table->count, module);
+	hold_file(table, table->count, module);
 	table->count++;
 	return entry.number;
 }
@@ -414,7 +414,7 @@ bool limpet_module_table_update(struct limpet_module_table *table, uint32_t gone
 	/* A file that is deleted takes its space until nobody has it open. */
 	for (size_t k = 0; k < before; k++)
 		if (!table->entries[k].live)
-			let_go(table, k);
+			release_file(table, k);
 	limpet_module_memory_close_files(modules->memory);
 	return true;
 }

@@ -10,7 +10,7 @@
 #include "injector/proc/proc.h"
 
 #define CODE_NS 1000000000u
-#define LOOK_SHARE 20u /* of the time, at most, for modules that were not reported */
+#define SCAN_SHARE 20u /* of the time, at most, for modules that were not reported */
 
 struct limpet_module_watch {
 	struct limpet_session *session;
@@ -20,8 +20,8 @@ struct limpet_module_watch {
 	uint32_t modules_seen; /* shm->modules_seen when the modules were last read */
 	unsigned rescans;
 	uint32_t set_back;     /* the most variables that the program had set back at once */
-	uint64_t next_look_ns; /* for a module that the agent did not report */
-	/* Anonymous executable memory: JIT-compiled code, at the last look. */
+	uint64_t next_scan_ns; /* for a module that the agent did not report */
+	/* Anonymous executable memory: JIT-compiled code, at the last scan. */
 	struct range {
 		uint64_t low, high;
 	} * code;
@@ -67,7 +67,7 @@ struct limpet_module_table *limpet_module_watch_table(const struct limpet_module
 
 /* Reads the list of modules, and how many had been unloaded by then: none may be unloaded in
  * between. Returns whether anything is new. */
-static bool look_at_modules(struct limpet_module_watch *watch)
+static bool read_modules(struct limpet_module_watch *watch)
 {
 	const unsigned enough = 4;
 	bool changed = false;
@@ -89,7 +89,7 @@ bool limpet_module_watch_update(struct limpet_module_watch *watch)
 	bool changed;
 
 	watch->modules_seen = __atomic_load_n(&watch->shm->modules_seen, __ATOMIC_ACQUIRE);
-	changed = look_at_modules(watch);
+	changed = read_modules(watch);
 	if (changed)
 		watch->rescans = 0;
 	return changed;
@@ -106,7 +106,7 @@ static bool is_made_code(const struct limpet_map *map)
 	       (!map->path[0] || !strncmp(map->path, "[anon:", strlen("[anon:")));
 }
 
-static void look_at_code(struct limpet_module_watch *watch)
+static void read_code(struct limpet_module_watch *watch)
 {
 	struct limpet_maps maps;
 	struct range *code;
@@ -162,11 +162,11 @@ uint32_t limpet_module_watch_find(struct limpet_module_watch *watch,
 	if (module)
 		return module;
 	now_ns = limpet_monotonic_ns();
-	if (now_ns >= watch->next_look_ns || limpet_module_watch_is_called(watch)) {
+	if (now_ns >= watch->next_scan_ns || limpet_module_watch_is_called(watch)) {
 		if (limpet_module_watch_update(watch) || !was_made(watch, address, gone) ||
 		    now_ns - watch->code_ns > CODE_NS)
-			look_at_code(watch);
-		watch->next_look_ns = now_ns + (limpet_monotonic_ns() - now_ns) * LOOK_SHARE;
+			read_code(watch);
+		watch->next_scan_ns = now_ns + (limpet_monotonic_ns() - now_ns) * SCAN_SHARE;
 		module = limpet_module_table_find(watch->table, address, gone);
 	}
 	if (!module)
@@ -220,7 +220,7 @@ static bool module_is_unseen(const struct limpet_module_watch *watch)
 	return false;
 }
 
-bool limpet_module_watch_wants_rescan(struct limpet_module_watch *watch)
+bool limpet_module_watch_needs_rescan(struct limpet_module_watch *watch)
 {
 	const unsigned enough = 3; /* for one change of the list */
 

@@ -35,7 +35,7 @@ bool limpet_module_watch_update(struct limpet_module_watch *watch);
 uint32_t limpet_module_watch_find(struct limpet_module_watch *watch,
 				  const struct limpet_stack_node *node, bool *ret_made);
 /* Some slot lost its hook, or the loader's list has a module that the agent has not seen. */
-bool limpet_module_watch_wants_rescan(struct limpet_module_watch *watch);
+bool limpet_module_watch_needs_rescan(struct limpet_module_watch *watch);
 
 /* Looks how many variables that held an allocator's function, and were exchanged, the program has
  * set back to it: the most there were at any look. */

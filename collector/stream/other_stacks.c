@@ -7,7 +7,7 @@
 #include "common/wire.h"
 #include "injector/proc/proc.h"
 
-#define LOOK_SHARE 20u /* of the time, at most, for reading the mappings */
+#define SCAN_SHARE 20u /* of the time, at most, for reading the mappings */
 #define RANGES_NS 200000000u
 
 struct limpet_other_stacks {
@@ -128,5 +128,5 @@ void limpet_other_stacks_publish(struct limpet_other_stacks *stacks, uint64_t no
 		publish_range(stacks, limpet_proc_maps_find(&maps, sp));
 	}
 	limpet_proc_maps_done(&maps);
-	stacks->next_ranges_ns = now_ns + (limpet_monotonic_ns() - began_ns) * LOOK_SHARE;
+	stacks->next_ranges_ns = now_ns + (limpet_monotonic_ns() - began_ns) * SCAN_SHARE;
 }

@@ -25,8 +25,8 @@ struct kept {
 struct gap {
 	uint32_t counter, next;
 	uint32_t root;     /* the lowest number: index + 1 */
-	uint64_t since_ns; /* of the first look; 0: none yet */
-	bool unexpected;   /* at the last look */
+	uint64_t since_ns; /* of the first check; 0: none yet */
+	bool unexpected;   /* at the last check */
 };
 
 struct limpet_reorder {
@@ -79,7 +79,7 @@ void limpet_reorder_flush(struct limpet_reorder *reorder)
 
 	reorder->ready_count = 0;
 	if (count)
-		limpet_event_describer_put(reorder->describer, reorder->ready, count);
+		limpet_event_describer_add(reorder->describer, reorder->ready, count);
 }
 
 static void pass_on(struct limpet_reorder *reorder, const struct limpet_record *record)
@@ -210,7 +210,7 @@ static struct gap *find_gap(struct limpet_reorder *reorder, uint32_t counter)
 }
 
 /* 0: no memory; else an index + 1. */
-static uint32_t take_kept(struct limpet_reorder *reorder)
+static uint32_t allocate_kept(struct limpet_reorder *reorder)
 {
 	const uint32_t index = reorder->free;
 
@@ -227,7 +227,7 @@ static uint32_t take_kept(struct limpet_reorder *reorder)
 /* False: no memory. */
 static bool keep(struct limpet_reorder *reorder, const struct limpet_numbered *it)
 {
-	const uint32_t index = take_kept(reorder);
+	const uint32_t index = allocate_kept(reorder);
 	struct gap *gap = index ? find_gap(reorder, it->counter) : NULL;
 	struct kept *kept;
 
@@ -248,7 +248,7 @@ static bool keep(struct limpet_reorder *reorder, const struct limpet_numbered *i
 /* ------------------------------------------------------------------ records */
 
 /* Its number is not the next one. */
-static void put_out_of_order(struct limpet_reorder *reorder, const struct limpet_numbered *it)
+static void add_out_of_order(struct limpet_reorder *reorder, const struct limpet_numbered *it)
 {
 	const struct counter *counter = &reorder->counters[it->counter];
 
@@ -263,7 +263,7 @@ static void put_out_of_order(struct limpet_reorder *reorder, const struct limpet
 	pass_on(reorder, &it->record);
 }
 
-void limpet_reorder_put(struct limpet_reorder *reorder, const struct limpet_numbered *list,
+void limpet_reorder_add(struct limpet_reorder *reorder, const struct limpet_numbered *list,
 			size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -271,7 +271,7 @@ void limpet_reorder_put(struct limpet_reorder *reorder, const struct limpet_numb
 		struct counter *counter = &reorder->counters[it->counter];
 
 		if (it->number != counter->next) {
-			put_out_of_order(reorder, it);
+			add_out_of_order(reorder, it);
 			continue;
 		}
 		counter->next += numbers_of(&it->record);
@@ -287,7 +287,8 @@ static bool is_set(const uint64_t *bitmap, uint32_t counter)
 	return bitmap[counter / 64] >> counter % 64 & 1;
 }
 
-void limpet_reorder_look(struct limpet_reorder *reorder, const uint64_t *expected, uint64_t now_ns)
+void limpet_reorder_check_gaps(struct limpet_reorder *reorder, const uint64_t *expected,
+			       uint64_t now_ns)
 {
 	for (size_t i = 0; i < reorder->gap_count; i++) {
 		struct gap *gap = &reorder->gaps[i];
@@ -306,7 +307,7 @@ void limpet_reorder_close(struct limpet_reorder *reorder, bool all_read, uint64_
 	for (size_t i = reorder->gap_count; i-- > 0;) {
 		struct gap *gap = &reorder->gaps[i];
 
-		/* A gap that appeared after limpet_reorder_look() was not checked by it. */
+		/* A gap that appeared after limpet_reorder_check_gaps() was not checked by it. */
 		if (!gap->since_ns || gap->next != reorder->counters[gap->counter].next)
 			continue;
 		if ((all_read && gap->unexpected) ||

@@ -37,7 +37,7 @@ struct limpet_numbered {
 	struct limpet_record record;
 	uint32_t counter, number;
 };
-void limpet_reorder_put(struct limpet_reorder *reorder, const struct limpet_numbered *list,
+void limpet_reorder_add(struct limpet_reorder *reorder, const struct limpet_numbered *list,
 			size_t count);
 /* Passes on what is ready and was not passed on yet. */
 void limpet_reorder_flush(struct limpet_reorder *reorder);
@@ -45,10 +45,11 @@ void limpet_reorder_flush(struct limpet_reorder *reorder);
 /* To be called before all streams are read: finds the gaps that no thread is about to fill.
  * `expected`: a bitmap of the counters of which some thread has taken a number, and may not yet
  * have published its record. */
-void limpet_reorder_look(struct limpet_reorder *reorder, const uint64_t *expected, uint64_t now_ns);
+void limpet_reorder_check_gaps(struct limpet_reorder *reorder, const uint64_t *expected,
+			       uint64_t now_ns);
 /* To be called after the streams were read: closes those of the gaps that still exist, if all
- * streams were read up to where they were at the call of limpet_reorder_look(); and those older
- * than LIMPET_REORDER_PATIENCE_NS. */
+ * streams were read up to where they were at the call of limpet_reorder_check_gaps(); and those
+ * older than LIMPET_REORDER_PATIENCE_NS. */
 void limpet_reorder_close(struct limpet_reorder *reorder, bool all_read, uint64_t now_ns);
 /* A thread that stays in one call for this long no longer delays others: on an overloaded machine a
  * thread may well wait for a processor for a second. */

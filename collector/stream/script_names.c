@@ -29,19 +29,19 @@
 #define PLACE_TRIES_MAX 4u
 /* Between the first and the second time that a page's stacks are described anew; twice as much
  * between the next ones. */
-#define ASK_NS UINT64_C(25000000)
-#define ASK_MAX 12u
+#define REQUEST_NS UINT64_C(25000000)
+#define REQUEST_MAX 12u
 /* All that is known is looked at once in so many of these calls. */
 #define ROUNDS 16u
 #define CHECK_SHARE 20u /* of the time, at most */
-/* Between two looks for more mappings of the interpreter. */
-#define LOOK_NS 100000000u
-#define LOOK_SHARE 100u /* of the time, at most */
+/* Between two searches for more mappings of the interpreter. */
+#define SEARCH_NS 100000000u
+#define SEARCH_SHARE 100u /* of the time, at most */
 
 static const char nameless[] = "(JavaScript)";
 
 /* GONE: there are no new frames of it. DOUBTED: another function may have come to its place, before
- * or after the last look. */
+ * or after the last check. */
 enum state { UNNAMED, NAMED, GONE, DOUBTED };
 
 /* What is known of a function in a script. */
@@ -77,7 +77,7 @@ struct script {
 };
 
 /* For a page of limpet_shm.moved. */
-struct asked {
+struct requested {
 	uint64_t next_ns;
 	unsigned times;
 };
@@ -97,15 +97,15 @@ struct limpet_script_names {
 		uint64_t start, end;
 	} builtins[LIMPET_INTERPRETER_RANGES];
 	bool found_again; /* a new one */
-	uint64_t next_look_ns;
+	uint64_t next_search_ns;
 	pid_t pid;
 	uint64_t key; /* random: the target chooses addresses, but not their chains */
 	uint32_t functions_by[BUCKETS], places_by[BUCKETS];
 	struct function *functions; /* from 1 */
 	size_t function_capacity;
-	uint32_t function_count, waiting, looked_at, doubts;
+	uint32_t function_count, waiting, checked, doubts;
 	uint64_t next_check_ns;
-	struct asked asked[LIMPET_MOVED_PAGES];
+	struct requested requested[LIMPET_MOVED_PAGES];
 	struct place *places; /* from 1 */
 	size_t place_capacity;
 	uint32_t place_count;
@@ -222,7 +222,7 @@ static void forget_script(struct limpet_script_names *names, struct script *scri
 }
 
 /* A place for another one: if all are taken, that of the one that was read first. */
-static struct script *take_script(struct limpet_script_names *names)
+static struct script *claim_script(struct limpet_script_names *names)
 {
 	struct script *script;
 
@@ -249,7 +249,7 @@ static struct script *find_script(struct limpet_script_names *names, const struc
 		    !strcmp(script->name, named->script))
 			return script;
 	}
-	script = take_script(names);
+	script = claim_script(names);
 	if (!script)
 		return NULL;
 	script->address = named->script_address;
@@ -406,14 +406,14 @@ static void note_move(struct limpet_script_names *names, const struct limpet_v8_
 
 /* What tells a function is told once for each stack, and its closure may have moved by the time
  * that it is read: then the stacks on its page are described anew, less and less often. */
-static void ask_again(struct limpet_script_names *names, const struct limpet_v8_frame *frame)
+static void request_again(struct limpet_script_names *names, const struct limpet_v8_frame *frame)
 {
-	struct asked *asked = &names->asked[limpet_moved_page(address_of(frame))];
+	struct requested *requested = &names->requested[limpet_moved_page(address_of(frame))];
 	const uint64_t now_ns = limpet_monotonic_ns();
 
-	if (asked->times == ASK_MAX || now_ns < asked->next_ns)
+	if (requested->times == REQUEST_MAX || now_ns < requested->next_ns)
 		return;
-	asked->next_ns = now_ns + (ASK_NS << asked->times++);
+	requested->next_ns = now_ns + (REQUEST_NS << requested->times++);
 	note_move(names, frame);
 }
 
@@ -427,7 +427,7 @@ static void read_function(struct limpet_script_names *names, struct function *fu
 	if (limpet_v8_frame_function(&names->v8, &function->frame, closure, &info,
 				     &function->witness) < 0 ||
 	    !set_name(names, &info, &function->named)) {
-		ask_again(names, &function->frame);
+		request_again(names, &function->frame);
 		return;
 	}
 	function->state = NAMED;
@@ -443,7 +443,7 @@ static bool is_builtin(const struct limpet_script_names *names, uint64_t address
 }
 
 /* For the tree. */
-static void tell_function(void *context, const struct limpet_stack_node *frame, uint64_t closure)
+static void on_function(void *context, const struct limpet_stack_node *frame, uint64_t closure)
 {
 	struct limpet_script_names *names = context;
 	struct function *function;
@@ -485,7 +485,8 @@ uint64_t limpet_script_names_address(struct limpet_script_names *names,
 
 /* ------------------------------------------------------------------ whether they are right */
 
-static void look_at(struct limpet_script_names *names, struct function *function, bool closely)
+static void check_function(struct limpet_script_names *names, struct function *function,
+			   bool closely)
 {
 	enum limpet_v8_still still;
 
@@ -500,17 +501,17 @@ static void look_at(struct limpet_script_names *names, struct function *function
 }
 
 /* All of them, and a part more closely. */
-static void look_at_all(struct limpet_script_names *names)
+static void check_all(struct limpet_script_names *names)
 {
 	const uint32_t count = names->function_count, some = count / ROUNDS + 1;
 
-	limpet_v8_look_again(&names->v8);
+	limpet_v8_refresh(&names->v8);
 	for (uint32_t i = 1; i <= count; i++)
-		look_at(names, &names->functions[i],
-			i >= names->looked_at && i - names->looked_at < some);
-	names->looked_at += some;
-	if (names->looked_at > count)
-		names->looked_at = 1;
+		check_function(names, &names->functions[i],
+			       i >= names->checked && i - names->checked < some);
+	names->checked += some;
+	if (names->checked > count)
+		names->checked = 1;
 }
 
 bool limpet_script_names_check(struct limpet_script_names *names)
@@ -521,7 +522,7 @@ bool limpet_script_names_check(struct limpet_script_names *names)
 	if (began_ns < names->next_check_ns)
 		return false;
 	begin_budget(names);
-	look_at_all(names);
+	check_all(names);
 	names->next_check_ns = began_ns + (limpet_monotonic_ns() - began_ns) * CHECK_SHARE;
 	return names->doubts != doubts;
 }
@@ -605,21 +606,21 @@ static bool find_interpreter(struct limpet_script_names *names,
 }
 
 /* A thread with an isolate may have begun, or the program itself. */
-static void look_for_again(struct limpet_script_names *names)
+static void search_again(struct limpet_script_names *names)
 {
 	struct limpet_interpreter *shared = &names->segment->shm->interpreter;
 	const uint64_t now_ns = limpet_monotonic_ns();
 	struct limpet_maps maps;
 
-	if (now_ns < names->next_look_ns)
+	if (now_ns < names->next_search_ns)
 		return;
 	if (limpet_proc_maps_read(names->pid, &maps) < 0)
 		return;
 	names->found_again = false;
 	find_again(names, &maps);
 	limpet_proc_maps_done(&maps);
-	names->next_look_ns =
-		limpet_monotonic_ns() + LOOK_NS + (limpet_monotonic_ns() - now_ns) * LOOK_SHARE;
+	names->next_search_ns =
+		limpet_monotonic_ns() + SEARCH_NS + (limpet_monotonic_ns() - now_ns) * SEARCH_SHARE;
 	if (!names->found_again)
 		return;
 	for (unsigned i = 1; i < LIMPET_INTERPRETER_RANGES; i++) {
@@ -647,7 +648,7 @@ void limpet_script_names_begin(struct limpet_script_names *names)
 	const uint32_t count = names->function_count;
 
 	begin_budget(names);
-	look_for_again(names);
+	search_again(names);
 	for (uint32_t i = 1; i <= count && names->waiting; i++) {
 		struct function *function = &names->functions[i];
 
@@ -703,7 +704,7 @@ int limpet_script_names_new(struct limpet_session *session, struct limpet_record
 	names->segment->shm->interpreter = names->interpreter;
 	limpet_recorder_name_script(recorder, LIMPET_TRACE_SCRIPT_ADDRESS,
 				    &(struct limpet_recorder_frame){.function = nameless}, 1);
-	stacks->tell_function = tell_function;
+	stacks->on_function = on_function;
 	stacks->context = names;
 	*ret = names;
 	return 0;

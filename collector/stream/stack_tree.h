@@ -43,8 +43,8 @@ struct limpet_stack_tree {
 	uint64_t most_bytes;
 	/* Called with what a frame's function slot had, when a stack with that frame is described.
 	 * NULL: nobody wants it. */
-	void (*tell_function)(void *context, const struct limpet_stack_node *frame,
-			      uint64_t function);
+	void (*on_function)(void *context, const struct limpet_stack_node *frame,
+			    uint64_t function);
 	void *context;
 	uint64_t keys[2];  /* random: the target chooses addresses, but not their chains */
 	uint32_t **leaves; /* the nodes of LIMPET_STACK_LEAF numbers each; NULL: of none of them */

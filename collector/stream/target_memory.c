@@ -32,7 +32,7 @@ static void measure_agent(struct limpet_target_memory *memory, uint64_t rss_byte
 	memory->agent_rss_bytes = rss_bytes;
 }
 
-static void take_status(struct limpet_target_memory *memory,
+static void copy_status(struct limpet_target_memory *memory,
 			const struct limpet_proc_status *status, struct limpet_recorder_tick *tick)
 {
 	tick->rss_bytes = status->rss_bytes;
@@ -45,15 +45,15 @@ static void take_status(struct limpet_target_memory *memory,
 		tick->file_bytes = status->file_rss_bytes - memory->agent_file_bytes;
 }
 
-void limpet_target_memory_look(struct limpet_target_memory *memory,
-			       struct limpet_recorder_tick *tick)
+void limpet_target_memory_sample(struct limpet_target_memory *memory,
+				 struct limpet_recorder_tick *tick)
 {
 	const pid_t pid = limpet_session_target(memory->session)->pid;
 	struct limpet_proc_status status;
 
 	/* /proc shows no memory for a main thread that has ended. */
 	if (limpet_proc_status_read(limpet_proc_resident(pid), &status) == 0)
-		take_status(memory, &status, tick);
+		copy_status(memory, &status, tick);
 	if (memory->has_cgroup)
 		(void)limpet_cgroup_usage(&memory->cgroup, &tick->cgroup_bytes);
 }

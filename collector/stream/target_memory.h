@@ -26,7 +26,7 @@ struct limpet_target_memory {
 void limpet_target_memory_init(struct limpet_target_memory *memory, struct limpet_session *session);
 /* Fills in the tick's memory and number of threads, as far as they are known; the rest of it stays
  * as it is. */
-void limpet_target_memory_look(struct limpet_target_memory *memory,
-			       struct limpet_recorder_tick *tick);
+void limpet_target_memory_sample(struct limpet_target_memory *memory,
+				 struct limpet_recorder_tick *tick);
 
 #endif

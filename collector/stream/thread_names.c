@@ -9,13 +9,13 @@
 #include "injector/proc/proc.h"
 #include "injector/proc/target_process.h"
 
-/* Names that one look reads: some milliseconds. */
+/* Names that one round reads: some milliseconds. */
 #define NAMES_AT_ONCE 64
 #define THREADS_MAX (1u << 20)
 
 struct entry {
-	uint64_t last_look; /* at which the thread was there */
-	uint64_t looks, next;
+	uint64_t last_round; /* at which the thread was there */
+	uint64_t reads, next;
 	char name[LIMPET_PROC_NAME_BYTES];
 };
 
@@ -23,7 +23,7 @@ struct limpet_thread_names {
 	struct limpet_number_table numbers; /* of thread ids; entry n - 1 */
 	struct entry *entries;
 	size_t count, capacity;
-	uint64_t look;
+	uint64_t round;
 };
 
 struct limpet_thread_names *limpet_thread_names_new(void)
@@ -57,20 +57,21 @@ static struct entry *entry_of(struct limpet_thread_names *names, pid_t own)
 /* Whether its name is due to be read. A thread id that was away may be another thread's now. */
 static bool is_due(const struct limpet_thread_names *names, struct entry *entry)
 {
-	if (entry->last_look + 1 != names->look)
-		entry->looks = entry->next = 0;
-	entry->last_look = names->look;
-	return entry->looks++ >= entry->next;
+	if (entry->last_round + 1 != names->round)
+		entry->reads = entry->next = 0;
+	entry->last_round = names->round;
+	return entry->reads++ >= entry->next;
 }
 
-void limpet_thread_names_look(struct limpet_thread_names *names, struct limpet_recorder *recorder,
-			      const struct limpet_target *target,
-			      const struct limpet_thread_list *list, bool all)
+void limpet_thread_names_refresh(struct limpet_thread_names *names,
+				 struct limpet_recorder *recorder,
+				 const struct limpet_target *target,
+				 const struct limpet_thread_list *list, bool all)
 {
 	char name[LIMPET_PROC_NAME_BYTES];
 	int read = 0;
 
-	names->look++;
+	names->round++;
 	for (int i = 0; i < list->count; i++) {
 		struct entry *entry = entry_of(names, list->own[i]);
 
@@ -79,7 +80,7 @@ void limpet_thread_names_look(struct limpet_thread_names *names, struct limpet_r
 		if ((!is_due(names, entry) && !all) || (read >= NAMES_AT_ONCE && !all))
 			continue;
 		read++;
-		entry->next = 2 * entry->looks;
+		entry->next = 2 * entry->reads;
 		if (limpet_proc_thread_name(target, list->tids[i], name) < 0 ||
 		    !strcmp(name, entry->name))
 			continue;

@@ -22,12 +22,13 @@ struct limpet_thread_names *limpet_thread_names_new(void);
 void limpet_thread_names_free(struct limpet_thread_names *names);
 
 /* Looks at the threads of the target and tells the recorder each name that is new, or has changed:
- * of a thread that was not there before, and of another one after twice the looks since it was
- * first there, since many name themselves a little after their start. A look reads a limited number
- * of names, the next one the others; `all`: every name, as at the end. Threads that cannot be read
- * have no name. */
-void limpet_thread_names_look(struct limpet_thread_names *names, struct limpet_recorder *recorder,
-			      const struct limpet_target *target,
-			      const struct limpet_thread_list *list, bool all);
+ * of a thread that was not there before, and of another one after twice the rounds since it was
+ * first there, since many name themselves a little after their start. A round reads a limited
+ * number of names, the next one the others; `all`: every name, as at the end. Threads that cannot
+ * be read have no name. */
+void limpet_thread_names_refresh(struct limpet_thread_names *names,
+				 struct limpet_recorder *recorder,
+				 const struct limpet_target *target,
+				 const struct limpet_thread_list *list, bool all);
 
 #endif

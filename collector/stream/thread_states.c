@@ -9,11 +9,11 @@
 #include "injector/proc/proc.h"
 #include "injector/proc/target_process.h"
 
-#define MAX_STACK_LOOKS 3u
+#define MAX_STACK_READS 3u
 
 /* What limpet remembers of a state. */
 struct remembered {
-	uint32_t stack_generation, stack_looks;
+	uint32_t stack_generation, stack_reads;
 	uint32_t first_generation; /* of the claim before threads were listed; 0: none */
 };
 
@@ -126,9 +126,9 @@ void limpet_thread_states_publish_stacks(struct limpet_thread_states *states)
 			continue;
 		if (remembered->stack_generation != generation) {
 			remembered->stack_generation = generation;
-			remembered->stack_looks = 0;
+			remembered->stack_reads = 0;
 		}
-		if (remembered->stack_looks++ >= MAX_STACK_LOOKS)
+		if (remembered->stack_reads++ >= MAX_STACK_READS)
 			continue;
 		if (!have_maps && limpet_proc_maps_read(target->pid, &maps) < 0)
 			return;
@@ -183,7 +183,7 @@ static void list_threads(const struct limpet_target *target, struct limpet_threa
 	}
 	for (int i = 0; i < count; i++) {
 		error = limpet_proc_status_read(ret->tids[i], &status);
-		if (error && !limpet_proc_says_gone(error))
+		if (error && !limpet_proc_is_gone(error))
 			return;
 		ret->own[i] = error ? 0 : status.ns_pid;
 	}
@@ -202,7 +202,7 @@ void limpet_thread_states_name_all(struct limpet_thread_states *states)
 	struct limpet_thread_list list = {.count = 0};
 
 	list_threads(target, &list);
-	limpet_thread_names_look(states->names, states->recorder, target, &list, true);
+	limpet_thread_names_refresh(states->names, states->recorder, target, &list, true);
 	list_done(&list);
 }
 
@@ -235,8 +235,8 @@ void limpet_thread_states_clear_dead(struct limpet_thread_states *states)
 		states->remembered[i].first_generation = owned ? generation_of(entry) : 0;
 	}
 	list_threads(limpet_session_target(states->session), &list);
-	limpet_thread_names_look(states->names, states->recorder,
-				 limpet_session_target(states->session), &list, false);
+	limpet_thread_names_refresh(states->names, states->recorder,
+				    limpet_session_target(states->session), &list, false);
 	for (uint32_t i = next_used(states, 0); i < states->thread_count && list.count;
 	     i = next_used(states, i + 1)) {
 		struct limpet_thread *entry = thread_at(states, i);

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* A longer piece, as a script's text, is read past the cache. */
-#define PIECE_BYTES 1024u
+/* A longer text, as a script's text, is read past the cache. */
+#define CACHED_BYTES 1024u
 
 static int find_page(struct limpet_page_cache *cache, uint64_t page, const uint8_t **ret)
 {
@@ -26,7 +26,8 @@ static int read_cached(void *context, uint64_t address, void *ret, size_t bytes)
 	struct limpet_page_cache *cache = context;
 	size_t done = 0;
 
-	if (bytes > PIECE_BYTES || address < LIMPET_PAGE_CACHE_BYTES || address > UINT64_MAX - bytes)
+	if (bytes > CACHED_BYTES || address < LIMPET_PAGE_CACHE_BYTES ||
+	    address > UINT64_MAX - bytes)
 		return limpet_memory_reader_read(cache->of, address, ret, bytes);
 	while (done < bytes) {
 		const uint64_t at = address + done, offset = at % LIMPET_PAGE_CACHE_BYTES;

@@ -1,5 +1,5 @@
 /* Reads memory by whole pages, and keeps them for a moment: objects that refer to each other often
- * lie on few pages. What is kept is one look: to look again, forget it first. */
+ * lie on few pages. What is kept is one reading: to read again, forget it first. */
 #ifndef LIMPET_EXPLAIN_RUNTIMES_PAGE_CACHE_H
 #define LIMPET_EXPLAIN_RUNTIMES_PAGE_CACHE_H
 

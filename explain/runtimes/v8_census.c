@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/apart.h"
+#include "common/subprocess.h"
 #include "explain/runtimes/v8_copy.h"
 #include "explain/runtimes/v8_wire.h"
 #include "injector/elf/modules.h"
@@ -48,7 +48,7 @@ void limpet_v8_census_done(struct limpet_v8_census *census)
 /* ------------------------------------------------------------------ what the process asks for */
 
 /* Nothing but pages of the heaps. */
-static int send_block(struct census *census, const struct limpet_apart_process *process,
+static int send_block(struct census *census, const struct limpet_subprocess *process,
 		      uint64_t address)
 {
 	int32_t code = -EFAULT;
@@ -57,11 +57,10 @@ static int send_block(struct census *census, const struct limpet_apart_process *
 	if (address % LIMPET_V8_BLOCK_BYTES == 0 && limpet_v8_heap_find(&census->heap, address))
 		code = limpet_memory_reader_read(census->memory, address, census->block,
 						 LIMPET_V8_BLOCK_BYTES);
-	return limpet_apart_send(process, parts, code ? 1 : 2);
+	return limpet_subprocess_send(process, parts, code ? 1 : 2);
 }
 
-static int send_area(struct census *census, const struct limpet_apart_process *process,
-		     uint64_t index)
+static int send_area(struct census *census, const struct limpet_subprocess *process, uint64_t index)
 {
 	struct limpet_v8_copied copied;
 	struct iovec parts[2] = {{&copied, sizeof(copied)}};
@@ -70,7 +69,7 @@ static int send_area(struct census *census, const struct limpet_apart_process *p
 		return -EBADMSG;
 	parts[1].iov_base = (void *)(uintptr_t)limpet_v8_copies_get(census->copies, index, &copied);
 	parts[1].iov_len = copied.bytes;
-	return limpet_apart_send(process, parts, copied.bytes ? 2 : 1);
+	return limpet_subprocess_send(process, parts, copied.bytes ? 2 : 1);
 }
 
 /* ------------------------------------------------------------------ what it has counted */
@@ -81,11 +80,11 @@ static bool is_sound(const struct limpet_v8_row *row)
 	       memchr(row->script, '\0', sizeof(row->script));
 }
 
-static int receive(const struct limpet_apart_process *process, struct limpet_v8_census *ret)
+static int receive(const struct limpet_subprocess *process, struct limpet_v8_census *ret)
 {
 	struct limpet_v8_counted counted;
 	struct limpet_v8_row *rows;
-	int error = limpet_apart_receive(process, &counted, sizeof(counted));
+	int error = limpet_subprocess_receive(process, &counted, sizeof(counted));
 
 	if (error)
 		return error;
@@ -97,7 +96,7 @@ static int receive(const struct limpet_apart_process *process, struct limpet_v8_
 	if (!rows)
 		return -ENOMEM;
 	if (counted.row_count)
-		error = limpet_apart_receive(process, rows, counted.row_count * sizeof(*rows));
+		error = limpet_subprocess_receive(process, rows, counted.row_count * sizeof(*rows));
 	for (size_t i = 0; i < counted.row_count && !error; i++)
 		error = is_sound(&rows[i]) ? 0 : -EBADMSG;
 	if (error) {
@@ -112,12 +111,12 @@ static int receive(const struct limpet_apart_process *process, struct limpet_v8_
 	return 0;
 }
 
-static int serve(struct census *census, const struct limpet_apart_process *process,
+static int serve(struct census *census, const struct limpet_subprocess *process,
 		 struct limpet_v8_census *ret)
 {
 	for (uint64_t i = 0; i < REQUESTS_LIMIT; i++) {
 		struct limpet_v8_request request;
-		int error = limpet_apart_receive(process, &request, sizeof(request));
+		int error = limpet_subprocess_receive(process, &request, sizeof(request));
 
 		if (error)
 			return error;
@@ -141,14 +140,14 @@ static int count(struct census *census, struct limpet_v8_census *ret)
 {
 	struct limpet_v8_counting counting = {
 		.layout = &census->layout, .heap = &census->heap, .maps = &census->maps};
-	struct limpet_apart_process process = LIMPET_APART_NONE;
+	struct limpet_subprocess process = LIMPET_SUBPROCESS_NONE;
 	int error = limpet_v8_copies_new(census->memory, &census->heap, &census->copies);
 
 	if (!error)
-		error = limpet_apart_start(limpet_v8_count, &counting, &process);
+		error = limpet_subprocess_start(limpet_v8_count, &counting, &process);
 	if (!error)
 		error = serve(census, &process, ret);
-	limpet_apart_stop(&process);
+	limpet_subprocess_stop(&process);
 	limpet_v8_copies_free(census->copies);
 	census->copies = NULL;
 	ret->is_cut = limpet_process_reader_was_cut(census->process);
@@ -208,7 +207,7 @@ static int count_until_quiet(struct census *census, struct limpet_v8_census *ret
 	}
 }
 
-static int take(struct census *census, struct limpet_v8_census *ret)
+static int read_census(struct census *census, struct limpet_v8_census *ret)
 {
 	int error = limpet_process_reader_new(census->target, &census->process);
 
@@ -239,7 +238,7 @@ static bool is_of_process(int error)
 	return error == -EPIPE || error == -ECONNRESET || error == -ETIMEDOUT || error == -EBADMSG;
 }
 
-int limpet_v8_census_take(const struct limpet_target *target, struct limpet_v8_census *ret_census,
+int limpet_v8_census_read(const struct limpet_target *target, struct limpet_v8_census *ret_census,
 			  struct limpet_err *err)
 {
 	struct limpet_v8_census result = {.has_heap = false};
@@ -248,7 +247,7 @@ int limpet_v8_census_take(const struct limpet_target *target, struct limpet_v8_c
 
 	if (!error) {
 		census->target = target;
-		error = take(census, &result);
+		error = read_census(census, &result);
 		/* Whatever was found then, it is of neither program. */
 		identity_error = limpet_target_check(target);
 		error = identity_error ? identity_error : error;

@@ -11,7 +11,7 @@
 #define ALIGNMENT ((uint64_t)32)
 #define STEP_BYTES ((uint64_t)4096)
 /* Objects that are looked at: words of instructions may seem to be references. */
-#define LOOKS 64u
+#define TRIES 64u
 /* Of the deoptimization data, the words of which one refers to the function. */
 #define DATA_WORDS 12u
 
@@ -77,7 +77,7 @@ int limpet_v8_code_at(const struct limpet_v8 *v8, uint64_t pc, struct limpet_v8_
 	const uint64_t at_word = v8->layout->code_is_inside ? 0 : 8;
 	uint64_t start = (pc - 1) & ~(ALIGNMENT - 1), from = UINT64_MAX;
 	uint64_t words[STEP_BYTES / 8] = {0};
-	unsigned looks = LOOKS;
+	unsigned tries = TRIES;
 
 	for (uint64_t end = start > CODE_LIMIT ? start - CODE_LIMIT : 0; start > end;
 	     start -= ALIGNMENT) {
@@ -95,7 +95,7 @@ int limpet_v8_code_at(const struct limpet_v8 *v8, uint64_t pc, struct limpet_v8_
 		word = words[(at - from) / 8];
 		if ((word & 3) != 1 || !limpet_v8_address(word))
 			continue;
-		if (!looks--)
+		if (!tries--)
 			return -EBADMSG;
 		if (judge(v8, start, word, &code) != 0)
 			continue;
@@ -168,7 +168,7 @@ struct pairs {
 };
 
 /* Seven bits a byte, low bits first. */
-static bool take_number(const uint8_t *bytes, size_t count, size_t *at, uint64_t *ret)
+static bool parse_number(const uint8_t *bytes, size_t count, size_t *at, uint64_t *ret)
 {
 	uint64_t value = 0;
 
@@ -184,9 +184,9 @@ static bool take_number(const uint8_t *bytes, size_t count, size_t *at, uint64_t
 	return false;
 }
 
-static bool take_length(struct pairs *pairs, uint64_t *ret)
+static bool parse_length(struct pairs *pairs, uint64_t *ret)
 {
-	return take_number(pairs->lengths, pairs->length_count, &pairs->at, ret) &&
+	return parse_number(pairs->lengths, pairs->length_count, &pairs->at, ret) &&
 	       *ret < (uint64_t)1 << 35;
 }
 
@@ -211,13 +211,13 @@ static bool find_bytecode(const struct limpet_v8_layout *layout, struct pairs *p
 	uint64_t end, length;
 	size_t next = 0;
 
-	if (!take_length(pairs, &end))
+	if (!parse_length(pairs, &end))
 		return false;
 	*ret = 0;
 	while (end < pc_offset) {
 		const size_t size = next < pairs->bytecode_count ? size_of(layout, pairs, next) : 0;
 
-		if (!size || !take_length(pairs, &length))
+		if (!size || !parse_length(pairs, &length))
 			return false;
 		*ret = (uint32_t)next;
 		end += length;
@@ -262,11 +262,11 @@ int limpet_v8_code_bytecode_offset(const struct limpet_v8 *v8, const struct limp
 /* ------------------------------------------------------------------ positions */
 
 /* The lowest bit is the sign. */
-static bool take_signed(const uint8_t *bytes, size_t count, size_t *at, int64_t *ret)
+static bool parse_signed(const uint8_t *bytes, size_t count, size_t *at, int64_t *ret)
 {
 	uint64_t value;
 
-	if (!take_number(bytes, count, at, &value))
+	if (!parse_number(bytes, count, at, &value))
 		return false;
 	*ret = (int64_t)(value >> 1 ^ (0 - (value & 1)));
 	return true;
@@ -282,10 +282,10 @@ static bool find_position(const uint8_t *bytes, size_t count, int64_t offset, ui
 	bool found = false;
 
 	while (at < count) {
-		if (!take_signed(bytes, count, &at, &step))
+		if (!parse_signed(bytes, count, &at, &step))
 			return false;
 		at_offset += (step >= 0 ? step : -(step + 1)) & UINT32_MAX;
-		if (!take_signed(bytes, count, &at, &step))
+		if (!parse_signed(bytes, count, &at, &step))
 			return false;
 		if (at_offset > offset)
 			break;

@@ -26,10 +26,10 @@ struct limpet_v8_copies {
 static void copy_area(const struct limpet_memory_reader *memory, const struct limpet_v8_page *page,
 		      uint8_t *copy, struct limpet_v8_copied *copied)
 {
-	copied->bytes = limpet_v8_page_is_large(page) &&
-					LIMPET_V8_LARGE_BYTES < page->end - page->start
-				? LIMPET_V8_LARGE_BYTES
-				: page->end - page->start;
+	copied->bytes =
+		limpet_v8_page_is_large(page) && LIMPET_V8_LARGE_BYTES < page->end - page->start
+			? LIMPET_V8_LARGE_BYTES
+			: page->end - page->start;
 	copied->start = page->start;
 	copied->end = page->end;
 	if (limpet_memory_reader_read(memory, page->start, copy, copied->bytes) == 0)
@@ -57,8 +57,7 @@ static void copy_page(struct limpet_v8_copies *copies, size_t index,
 	if (it->is_unused || !limpet_v8_page_read(copies->memory, it->page.address, &page) ||
 	    page.bytes != it->page.bytes || (page.flags & LIMPET_V8_FLAG_FROM))
 		return;
-	copied->gap_count =
-		limpet_v8_heap_gaps(copies->memory, copies->heap, &page, copied->gaps);
+	copied->gap_count = limpet_v8_heap_gaps(copies->memory, copies->heap, &page, copied->gaps);
 	copy_area(copies->memory, &page, copies->copy, copied);
 }
 
@@ -113,7 +112,7 @@ static int copy_young(struct limpet_v8_copies *copies)
 
 	for (unsigned tries = 0; tries < TRIES && !error; tries++) {
 		forget(copies);
-		limpet_v8_heap_look_again(copies->memory, heap);
+		limpet_v8_heap_refresh(copies->memory, heap);
 		for (size_t i = 0; i < heap->count && !error; i++)
 			if (is_young(&heap->pages[i]) && !heap->pages[i].is_unused &&
 			    copies->kept_bytes < KEPT_BYTES)

@@ -57,8 +57,8 @@ static int transfer(struct counter *counter, bool send, void *data, size_t bytes
 	return counter->is_lost ? -EPIPE : 0;
 }
 
-static int ask(struct counter *counter, enum limpet_v8_op op, uint64_t number, void *answer,
-	       size_t bytes)
+static int query(struct counter *counter, enum limpet_v8_op op, uint64_t number, void *answer,
+		 size_t bytes)
 {
 	struct limpet_v8_request request = {.op = op, .number = number};
 	int error = transfer(counter, true, &request, sizeof(request));
@@ -79,7 +79,7 @@ static const struct block *get_block(struct counter *counter, uint64_t address)
 	if (!block->bytes)
 		return NULL;
 	block->address = 0;
-	if (ask(counter, LIMPET_V8_READ_BLOCK, address, &code, sizeof(code)) < 0 ||
+	if (query(counter, LIMPET_V8_READ_BLOCK, address, &code, sizeof(code)) < 0 ||
 	    (!code && transfer(counter, false, block->bytes, LIMPET_V8_BLOCK_BYTES) < 0))
 		return NULL;
 	block->address = address;
@@ -134,7 +134,7 @@ static int get_area(struct counter *counter, size_t index, struct limpet_v8_copi
 		    struct limpet_v8_area *ret)
 {
 	const struct limpet_v8_heap_page *page = &counter->counting->heap->pages[index];
-	int error = ask(counter, LIMPET_V8_COPY_AREA, index, copied, sizeof(*copied));
+	int error = query(counter, LIMPET_V8_COPY_AREA, index, copied, sizeof(*copied));
 
 	if (error)
 		return error;
@@ -218,8 +218,8 @@ static int begin(struct counter *counter)
 	if (error)
 		return error;
 	counter->memory = (struct limpet_memory_reader){read_memory, NULL, counter};
-	counter->v8 = (struct limpet_v8){.layout = counter->counting->layout,
-					 .memory = &counter->memory};
+	counter->v8 =
+		(struct limpet_v8){.layout = counter->counting->layout, .memory = &counter->memory};
 	counter->blocks = calloc(CACHED_BLOCKS, sizeof(*counter->blocks));
 	counter->copy = malloc(LIMPET_V8_PAGE_BYTES);
 	if (!counter->blocks || !counter->copy)

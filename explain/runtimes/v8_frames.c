@@ -87,8 +87,7 @@ static int read_instructions(const struct limpet_v8 *v8, struct limpet_v8_witnes
 	return witness->frame.bytecode
 		       ? 0
 		       : limpet_memory_reader_read(
-				 v8->memory,
-				 witness->frame.pc - sizeof(witness->instructions) / 2,
+				 v8->memory, witness->frame.pc - sizeof(witness->instructions) / 2,
 				 witness->instructions, sizeof(witness->instructions));
 }
 
@@ -99,8 +98,7 @@ static int read_heads(const struct limpet_v8 *v8, struct limpet_v8_witness *witn
 					      sizeof(witness->code_words));
 
 	return error ? error
-		     : limpet_memory_reader_read(v8->memory, witness->shared,
-						 witness->shared_words,
+		     : limpet_memory_reader_read(v8->memory, witness->shared, witness->shared_words,
 						 sizeof(witness->shared_words));
 }
 
@@ -113,14 +111,14 @@ static int read_witness(const struct limpet_v8 *v8, struct limpet_v8_witness *wi
 	return error ? error : read_scope(v8, witness);
 }
 
-/* All that is read of a frame's function, in one look; the function itself in two. */
-struct look {
+/* All that is read of a frame's function, in one reading; the function itself in two. */
+struct reading {
 	struct limpet_v8_witness witness;
 	struct limpet_v8_function info;
 };
 
-static int look_at(const struct limpet_v8 *v8, const struct limpet_v8_frame *frame, uint64_t closure,
-		   struct look *ret)
+static int read_frame(const struct limpet_v8 *v8, const struct limpet_v8_frame *frame,
+		      uint64_t closure, struct reading *ret)
 {
 	struct limpet_v8_object function, shared;
 	struct limpet_v8_code code = {0};
@@ -148,14 +146,14 @@ int limpet_v8_frame_function(const struct limpet_v8 *v8, const struct limpet_v8_
 			     uint64_t closure, struct limpet_v8_function *ret,
 			     struct limpet_v8_witness *ret_witness)
 {
-	struct look once, again;
+	struct reading once, again;
 	int error;
 
-	limpet_v8_look_again(v8);
-	error = look_at(v8, frame, closure, &once);
+	limpet_v8_refresh(v8);
+	error = read_frame(v8, frame, closure, &once);
 	/* The function was read anew last. */
 	if (!error)
-		error = look_at(v8, frame, closure, &again);
+		error = read_frame(v8, frame, closure, &again);
 	if (error)
 		return error;
 	if (memcmp(&once, &again, sizeof(once)) != 0)
@@ -171,8 +169,7 @@ static bool is_same_function(const struct limpet_v8 *v8, const struct limpet_v8_
 {
 	const size_t name = (size_t)v8->layout->shared_name_or_scope / 8;
 
-	return name < LIMPET_V8_WITNESS_WORDS &&
-	       before->shared_words[0] == now->shared_words[0] &&
+	return name < LIMPET_V8_WITNESS_WORDS && before->shared_words[0] == now->shared_words[0] &&
 	       before->shared_words[name] == now->shared_words[name] &&
 	       !memcmp(before->scope_words, now->scope_words, sizeof(now->scope_words));
 }
@@ -187,9 +184,9 @@ static bool is_same_code(const struct limpet_v8 *v8, const struct limpet_v8_witn
 	    memcmp(before->instructions, now->instructions, sizeof(now->instructions)) != 0)
 		return false;
 	/* The same function may be compiled anew, and its calls be elsewhere. */
-	if (now->code && (limpet_v8_code_read(v8, now->code, &code) < 0 ||
-			  code.start != before->start || code.data.address != before->data ||
-			  now->frame.pc > code.end))
+	if (now->code &&
+	    (limpet_v8_code_read(v8, now->code, &code) < 0 || code.start != before->start ||
+	     code.data.address != before->data || now->frame.pc > code.end))
 		return false;
 	return is_of_function(v8, &now->frame, &code, now->shared);
 }
@@ -288,7 +285,8 @@ static int compiled_places(const struct limpet_v8 *v8, const struct limpet_v8_wi
 	return error ? error : 1;
 }
 
-/* The number in an interpreter's frame counts from the reference to the bytecode, which has a tag. */
+/* The number in an interpreter's frame counts from the reference to the bytecode, which has a tag.
+ */
 int limpet_v8_frame_places(const struct limpet_v8 *v8, const struct limpet_v8_witness *witness,
 			   uint32_t offset, struct limpet_v8_place *ret, size_t room)
 {
@@ -307,7 +305,7 @@ int limpet_v8_frame_places(const struct limpet_v8 *v8, const struct limpet_v8_wi
 		count = compiled_places(v8, witness, places, room);
 	if (error || count < 0)
 		return error ? error : count;
-	limpet_v8_look_again(v8);
+	limpet_v8_refresh(v8);
 	if (limpet_v8_is_still(v8, witness, true) != LIMPET_V8_STILL)
 		return -EAGAIN;
 	for (int i = 0; i < count; i++)

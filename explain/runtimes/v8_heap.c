@@ -19,7 +19,7 @@
 #define SPACE_BYTES ((uint64_t)1 << 10)
 #define OBJECT_BYTES ((uint64_t)2048)
 #define HEAP_BYTES ((uint64_t)16 << 10)
-#define PIECE_BYTES ((uint64_t)4096)
+#define PART_BYTES ((uint64_t)4096)
 #define HEAD_WORDS 64u
 
 struct finding {
@@ -70,7 +70,8 @@ static void add_page(struct finding *finding, const struct limpet_v8_page *page)
 
 /* A page may be several mappings, with different permissions, but begins as one that is readable.
  */
-static uint64_t look_at(struct finding *finding, const struct limpet_map *map, uint64_t address)
+static uint64_t examine_page(struct finding *finding, const struct limpet_map *map,
+			     uint64_t address)
 {
 	struct limpet_v8_page page;
 
@@ -95,7 +96,7 @@ static void find_pages(struct finding *finding)
 		if (at < next)
 			at = next;
 		while (at < map->end && !finding->error) {
-			at += look_at(finding, map, at);
+			at += examine_page(finding, map, at);
 			next = at;
 		}
 	}
@@ -159,12 +160,12 @@ size_t limpet_v8_heap_gaps(const struct limpet_memory_reader *memory,
 	return count;
 }
 
-/* Where such areas may be, by pieces that overlap, so that each area is whole in one. */
+/* Where such areas may be, by parts that overlap, so that each area is whole in one. */
 static void search_areas(struct finding *finding, uint64_t address, uint64_t bytes)
 {
-	uint64_t words[PIECE_BYTES / 8 + 2];
+	uint64_t words[PART_BYTES / 8 + 2];
 
-	for (uint64_t at = address; at < address + bytes && !finding->error; at += PIECE_BYTES) {
+	for (uint64_t at = address; at < address + bytes && !finding->error; at += PART_BYTES) {
 		size_t count = LIMPET_COUNT_OF(words);
 
 		if (limpet_memory_reader_read(finding->memory, at, words, sizeof(words)) < 0) {
@@ -176,7 +177,6 @@ static void search_areas(struct finding *finding, uint64_t address, uint64_t byt
 			note_area(finding, at + i * 8, words + i);
 	}
 }
-
 
 static bool has_word(const uint64_t *words, size_t count, uint64_t word)
 {
@@ -200,9 +200,9 @@ static bool is_heap(const struct finding *finding, uint64_t word)
 }
 
 /* Areas other than those of the new and the old space are in a space, or, since V8 12, in an object
- * of their own. The space leads to such an object; or the heap does, to one that also leads to areas
- * that were found. An area is referred to by the object that it is in, or follows a reference to the
- * heap. */
+ * of their own. The space leads to such an object; or the heap does, to one that also leads to
+ * areas that were found. An area is referred to by the object that it is in, or follows a reference
+ * to the heap. */
 static void search_object(struct finding *finding, uint64_t object, bool is_of_space)
 {
 	uint64_t words[OBJECT_BYTES / 8];
@@ -250,7 +250,7 @@ static void find_areas(struct finding *finding)
 
 	for (size_t i = 0; i < heap->count && !finding->error; i++) {
 		const struct limpet_v8_heap_page *page = &heap->pages[i];
-		const uint64_t around = page->page.heap & ~(PIECE_BYTES - 1);
+		const uint64_t around = page->page.heap & ~(PART_BYTES - 1);
 
 		if (is_new(finding->isolates, &heap->isolates, ISOLATES_LIMIT, page->page.heap)) {
 			search_areas(finding, around - BEFORE_HEAP_BYTES,
@@ -393,8 +393,7 @@ int limpet_v8_heap_read(const struct limpet_memory_reader *memory, const struct 
 	return finding.error;
 }
 
-void limpet_v8_heap_look_again(const struct limpet_memory_reader *memory,
-			       struct limpet_v8_heap *heap)
+void limpet_v8_heap_refresh(const struct limpet_memory_reader *memory, struct limpet_v8_heap *heap)
 {
 	struct finding finding = {.memory = memory, .heap = heap};
 

@@ -34,8 +34,7 @@ int limpet_v8_heap_read(const struct limpet_memory_reader *memory, const struct 
 			struct limpet_v8_heap *heap) LIMPET_MUST_CHECK;
 /* Looks again at pages of the young generation: which of them are in use changes with each
  * collection. */
-void limpet_v8_heap_look_again(const struct limpet_memory_reader *memory,
-			       struct limpet_v8_heap *heap);
+void limpet_v8_heap_refresh(const struct limpet_memory_reader *memory, struct limpet_v8_heap *heap);
 /* The page that has the address; NULL: none. */
 const struct limpet_v8_heap_page *limpet_v8_heap_find(const struct limpet_v8_heap *heap,
 						      uint64_t address);

@@ -32,9 +32,9 @@ static const struct wanted wanted[] = {
 /* The releases that are known, and what their constants leave out. */
 struct release {
 	unsigned major, minor;
-	uint8_t module_scope;       /* src/objects/scope-info.tq: enum ScopeType */
-	uint8_t bytecode_positions; /* src/objects/bytecode-array.tq */
-	uint8_t bytecodes;          /* src/interpreter/bytecodes.h */
+	uint8_t module_scope;                     /* src/objects/scope-info.tq: enum ScopeType */
+	uint8_t bytecode_positions;               /* src/objects/bytecode-array.tq */
+	uint8_t bytecodes;                        /* src/interpreter/bytecodes.h */
 	uint8_t code_start, code_size, code_data; /* src/objects/code.h */
 	uint8_t code_head;                        /* src/objects/instruction-stream.h */
 };
@@ -83,7 +83,7 @@ static bool read_value(const struct reading *reading, uint64_t address, int32_t 
 	return read_bytes(reading, address, ret, sizeof(*ret));
 }
 
-static void take_version(const struct reading *reading, const char *part, uint64_t address)
+static void set_version(const struct reading *reading, const char *part, uint64_t address)
 {
 	struct limpet_v8_layout *layout = reading->layout;
 	int32_t value;
@@ -99,7 +99,7 @@ static void take_version(const struct reading *reading, const char *part, uint64
 }
 
 /* "JSFunction__JS_FUNCTION_TYPE". Classes that share a type with another one come later. */
-static void take_type(struct limpet_v8_layout *layout, const char *name, int32_t value)
+static void parse_type(struct limpet_v8_layout *layout, const char *name, int32_t value)
 {
 	const char *end = strstr(name, "__");
 	struct limpet_v8_type *type = &layout->types[layout->type_count];
@@ -125,7 +125,7 @@ static bool is_called(const char *name, const char *wanted_name)
 	return !strcmp(name, wanted_name);
 }
 
-static void take_constant(struct reading *reading, const char *name, uint64_t address)
+static void parse_constant(struct reading *reading, const char *name, uint64_t address)
 {
 	int32_t value;
 
@@ -133,7 +133,7 @@ static void take_constant(struct reading *reading, const char *name, uint64_t ad
 		return;
 	reading->has_constants = true;
 	if (limpet_begins(name, TYPE_PREFIX))
-		take_type(reading->layout, name + strlen(TYPE_PREFIX), value);
+		parse_type(reading->layout, name + strlen(TYPE_PREFIX), value);
 	for (size_t i = 0; i < LIMPET_COUNT_OF(wanted); i++)
 		for (size_t k = 0; k < LIMPET_COUNT_OF(wanted[i].names); k++)
 			if (wanted[i].names[k] && is_called(name, wanted[i].names[k]))
@@ -145,9 +145,9 @@ static bool visit_object(void *context, const char *name, uint64_t address)
 	struct reading *reading = context;
 
 	if (limpet_begins(name, PREFIX))
-		take_constant(reading, name + strlen(PREFIX), address);
+		parse_constant(reading, name + strlen(PREFIX), address);
 	else if (limpet_begins(name, VERSION_PREFIX))
-		take_version(reading, name + strlen(VERSION_PREFIX), address);
+		set_version(reading, name + strlen(VERSION_PREFIX), address);
 	else if (!strcmp(name, SIZES_NAME))
 		reading->bytecode_sizes = address;
 	return true;
@@ -214,8 +214,7 @@ static void add_type(struct limpet_v8_layout *layout, int32_t type, const char *
 		if (layout->types[i].type == type)
 			return;
 	layout->types[layout->type_count].type = (uint16_t)type;
-	snprintf(layout->types[layout->type_count++].class, LIMPET_V8_TYPE_NAME_BYTES, "%s",
-		 class);
+	snprintf(layout->types[layout->type_count++].class, LIMPET_V8_TYPE_NAME_BYTES, "%s", class);
 }
 
 static bool has_type(const struct limpet_v8_layout *layout, int32_t type)
@@ -297,7 +296,7 @@ static void add_defaults(struct limpet_v8_layout *layout)
 	add_types(layout);
 }
 
-static void take_release(const struct reading *reading, const struct release *release)
+static void set_release(const struct reading *reading, const struct release *release)
 {
 	struct limpet_v8_layout *layout = reading->layout;
 	const uint64_t count = release->bytecodes;
@@ -324,9 +323,9 @@ static bool is_plausible_offset(int32_t offset)
 static bool is_usable(const struct limpet_v8_layout *layout)
 {
 	return layout->tagged_size == 8 && layout->object_tag == 1 &&
-	       layout->smi_shift_size == 31 && layout->type_map > 0 &&
-	       layout->type_function > 0 && layout->type_shared > 0 && layout->type_scope > 0 &&
-	       layout->type_script > 0 && is_plausible_offset(layout->map_instance_type) &&
+	       layout->smi_shift_size == 31 && layout->type_map > 0 && layout->type_function > 0 &&
+	       layout->type_shared > 0 && layout->type_scope > 0 && layout->type_script > 0 &&
+	       is_plausible_offset(layout->map_instance_type) &&
 	       is_plausible_offset(layout->function_shared) &&
 	       is_plausible_offset(layout->shared_name_or_scope) &&
 	       is_plausible_offset(layout->shared_script) &&
@@ -348,7 +347,7 @@ static int judge(struct reading *reading)
 
 	if (reading->has_constants && release) {
 		add_defaults(layout);
-		take_release(reading, release);
+		set_release(reading, release);
 		qsort(layout->types, layout->type_count, sizeof(*layout->types), compare_types);
 		if (is_usable(layout))
 			return 0;
@@ -464,25 +463,42 @@ int32_t limpet_v8_type_of(const struct limpet_v8_layout *layout, const char *cla
 
 /* src/common/globals.h: enum AllocationSpace. */
 #define SPACES 13u
-static const char *const spaces_10[SPACES] = {
-	"V8: read-only space",         "V8: old space",          "V8: code space",
-	"V8: map space",               "V8: large objects",      "V8: large code",
-	"V8: large objects, new ones", "V8: new space"};
+static const char *const spaces_10[SPACES] = {"V8: read-only space",
+					      "V8: old space",
+					      "V8: code space",
+					      "V8: map space",
+					      "V8: large objects",
+					      "V8: large code",
+					      "V8: large objects, new ones",
+					      "V8: new space"};
 static const char *const spaces_11[SPACES] = {
-	"V8: read-only space",  "V8: new space",    "V8: old space",
-	"V8: code space",       "V8: shared space", "V8: large objects, new ones",
-	"V8: large objects",    "V8: large code",   "V8: large objects, shared"};
-static const char *const spaces_12[SPACES] = {
-	"V8: read-only space", "V8: new space",     "V8: old space",
-	"V8: code space",      "V8: shared space",  "V8: trusted space",
-	"V8: large objects, new ones", "V8: large objects", "V8: large code",
-	"V8: large objects, shared", "V8: large objects, trusted"};
-static const char *const spaces_13[SPACES] = {
-	"V8: read-only space", "V8: new space",     "V8: old space",
-	"V8: code space",      "V8: shared space",  "V8: trusted space",
-	"V8: trusted space, shared", "V8: large objects, new ones", "V8: large objects",
-	"V8: large code", "V8: large objects, shared", "V8: large objects, trusted and shared",
-	"V8: large objects, trusted"};
+	"V8: read-only space", "V8: new space",    "V8: old space",
+	"V8: code space",      "V8: shared space", "V8: large objects, new ones",
+	"V8: large objects",   "V8: large code",   "V8: large objects, shared"};
+static const char *const spaces_12[SPACES] = {"V8: read-only space",
+					      "V8: new space",
+					      "V8: old space",
+					      "V8: code space",
+					      "V8: shared space",
+					      "V8: trusted space",
+					      "V8: large objects, new ones",
+					      "V8: large objects",
+					      "V8: large code",
+					      "V8: large objects, shared",
+					      "V8: large objects, trusted"};
+static const char *const spaces_13[SPACES] = {"V8: read-only space",
+					      "V8: new space",
+					      "V8: old space",
+					      "V8: code space",
+					      "V8: shared space",
+					      "V8: trusted space",
+					      "V8: trusted space, shared",
+					      "V8: large objects, new ones",
+					      "V8: large objects",
+					      "V8: large code",
+					      "V8: large objects, shared",
+					      "V8: large objects, trusted and shared",
+					      "V8: large objects, trusted"};
 
 const char *limpet_v8_space_name(const struct limpet_v8_layout *layout, uint32_t id)
 {

@@ -12,7 +12,7 @@ enum { SEQUENTIAL = 0, CONS = 1, EXTERNAL = 2, SLICED = 3, THIN = 5 };
 /* src/objects/scope-info.tq. */
 #define LOCALS_LIMIT 65536
 #define INLINED_LOCALS 75u
-#define SCOPE_TYPE(flags) ((flags) & 15)
+#define SCOPE_TYPE(flags) ((flags)&15)
 #define SCOPE_SAVED_CLASS_VARIABLE(flags) ((flags) >> 10 & 1)
 #define SCOPE_FUNCTION_VARIABLE(flags) ((flags) >> 12 & 3)
 #define SCOPE_INFERRED_NAME(flags) ((flags) >> 14 & 1)
@@ -102,18 +102,18 @@ bool limpet_v8_is_function(const struct limpet_v8 *v8, const struct limpet_v8_ob
 struct text {
 	const struct limpet_v8 *v8;
 	char *at;
-	size_t left; /* without the NUL */
+	size_t left;   /* without the NUL */
 	uint32_t high; /* the first half of a pair of surrogates; 0: none */
 	unsigned parts_left;
 };
 
-static void put_byte(struct text *text, unsigned byte)
+static void append_byte(struct text *text, unsigned byte)
 {
 	*text->at++ = (char)byte;
 	text->left--;
 }
 
-static void put_code_point(struct text *text, uint32_t code)
+static void append_code_point(struct text *text, uint32_t code)
 {
 	const unsigned bytes = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
 
@@ -122,15 +122,15 @@ static void put_code_point(struct text *text, uint32_t code)
 		return;
 	}
 	if (bytes == 1) {
-		put_byte(text, code < 0x20 || code == 0x7f ? '?' : code);
+		append_byte(text, code < 0x20 || code == 0x7f ? '?' : code);
 		return;
 	}
-	put_byte(text, (0xf00u >> bytes & 0xff) | code >> 6 * (bytes - 1));
+	append_byte(text, (0xf00u >> bytes & 0xff) | code >> 6 * (bytes - 1));
 	for (unsigned left = bytes - 1; left--;)
-		put_byte(text, 0x80 | (code >> 6 * left & 0x3f));
+		append_byte(text, 0x80 | (code >> 6 * left & 0x3f));
 }
 
-static void put_unit(struct text *text, uint32_t unit)
+static void append_unit(struct text *text, uint32_t unit)
 {
 	const uint32_t high = text->high;
 
@@ -140,14 +140,14 @@ static void put_unit(struct text *text, uint32_t unit)
 		return;
 	}
 	if (unit >= 0xdc00 && unit < 0xe000)
-		put_code_point(text, high ? 0x10000 + ((high - 0xd800) << 10) + (unit - 0xdc00)
-					  : 0xfffd);
+		append_code_point(text, high ? 0x10000 + ((high - 0xd800) << 10) + (unit - 0xdc00)
+					     : 0xfffd);
 	else
-		put_code_point(text, unit);
+		append_code_point(text, unit);
 }
 
-static int put_sequential(struct text *text, const struct limpet_v8_object *string, uint32_t from,
-			  uint32_t count)
+static int append_sequential(struct text *text, const struct limpet_v8_object *string,
+			     uint32_t from, uint32_t count)
 {
 	const bool one_byte = string->type & ONE_BYTE;
 	const uint64_t width = one_byte ? 1 : 2;
@@ -157,45 +157,44 @@ static int put_sequential(struct text *text, const struct limpet_v8_object *stri
 
 	while (count && text->left) {
 		const uint32_t part = count < CHARACTERS ? count : CHARACTERS;
-		int error = limpet_memory_reader_read(text->v8->memory, at,
-						      one_byte ? (void *)narrow : wide,
-						      part * width);
+		int error = limpet_memory_reader_read(
+			text->v8->memory, at, one_byte ? (void *)narrow : wide, part * width);
 
 		if (error)
 			return error;
 		for (uint32_t i = 0; i < part && text->left; i++)
-			put_unit(text, one_byte ? narrow[i] : wide[i]);
+			append_unit(text, one_byte ? narrow[i] : wide[i]);
 		at += part * width;
 		count -= part;
 	}
 	return 0;
 }
 
-static int put_string(struct text *text, uint64_t word, uint32_t from, uint32_t count);
+static int append_string(struct text *text, uint64_t word, uint32_t from, uint32_t count);
 
-static int put_part(struct text *text, const struct limpet_v8_object *string, int32_t offset,
-		    uint32_t from, uint32_t count)
+static int append_part(struct text *text, const struct limpet_v8_object *string, int32_t offset,
+		       uint32_t from, uint32_t count)
 {
 	uint64_t word;
 
 	if (!limpet_v8_field(text->v8, string, offset, &word))
 		return -ENODATA;
-	return put_string(text, word, from, count);
+	return append_string(text, word, from, count);
 }
 
 static int read_length(const struct limpet_v8 *v8, const struct limpet_v8_object *string,
 		       uint32_t *ret)
 {
-	int error = limpet_memory_reader_read(
-		v8->memory, string->address + (uint64_t)v8->layout->string_length, ret,
-		sizeof(*ret));
+	int error = limpet_memory_reader_read(v8->memory,
+					      string->address + (uint64_t)v8->layout->string_length,
+					      ret, sizeof(*ret));
 
 	return error ? error : *ret > STRING_LIMIT ? -EBADMSG : 0;
 }
 
 /* Of a pair, the characters that are in its first part, and the rest. */
-static int put_pair(struct text *text, const struct limpet_v8_object *string, uint32_t from,
-		    uint32_t count)
+static int append_pair(struct text *text, const struct limpet_v8_object *string, uint32_t from,
+		       uint32_t count)
 {
 	const struct limpet_v8_layout *layout = text->v8->layout;
 	struct limpet_v8_object first;
@@ -208,15 +207,15 @@ static int put_pair(struct text *text, const struct limpet_v8_object *string, ui
 		return error;
 	if (from < length) {
 		taken = count < length - from ? count : length - from;
-		error = put_part(text, string, layout->cons_first, from, taken);
+		error = append_part(text, string, layout->cons_first, from, taken);
 	}
 	if (error || taken == count || !text->left)
 		return error;
-	return put_part(text, string, layout->cons_second, from + taken - length, count - taken);
+	return append_part(text, string, layout->cons_second, from + taken - length, count - taken);
 }
 
-static int put_slice(struct text *text, const struct limpet_v8_object *string, uint32_t from,
-		     uint32_t count)
+static int append_slice(struct text *text, const struct limpet_v8_object *string, uint32_t from,
+			uint32_t count)
 {
 	const struct limpet_v8_layout *layout = text->v8->layout;
 	uint64_t offset;
@@ -225,13 +224,13 @@ static int put_slice(struct text *text, const struct limpet_v8_object *string, u
 		return -ENODATA;
 	if (!limpet_v8_is_smi(offset) || offset >> 32 > STRING_LIMIT)
 		return -EBADMSG;
-	return put_part(text, string, layout->sliced_parent, from + (uint32_t)(offset >> 32),
-			count);
+	return append_part(text, string, layout->sliced_parent, from + (uint32_t)(offset >> 32),
+			   count);
 }
 
 /* `count` characters of a string, from one on. Each object of a string, also if it leads back to
  * itself, counts against the limit. */
-static int put_string(struct text *text, uint64_t word, uint32_t from, uint32_t count)
+static int append_string(struct text *text, uint64_t word, uint32_t from, uint32_t count)
 {
 	struct limpet_v8_object string;
 	uint32_t length;
@@ -254,13 +253,13 @@ static int put_string(struct text *text, uint64_t word, uint32_t from, uint32_t 
 		count = length - from;
 	switch (string.type & REPRESENTATION_MASK) {
 	case SEQUENTIAL:
-		return put_sequential(text, &string, from, count);
+		return append_sequential(text, &string, from, count);
 	case CONS:
-		return put_pair(text, &string, from, count);
+		return append_pair(text, &string, from, count);
 	case SLICED:
-		return put_slice(text, &string, from, count);
+		return append_slice(text, &string, from, count);
 	case THIN:
-		return put_part(text, &string, text->v8->layout->thin_actual, from, count);
+		return append_part(text, &string, text->v8->layout->thin_actual, from, count);
 	case EXTERNAL:
 	default:
 		return -EBADMSG;
@@ -269,9 +268,8 @@ static int put_string(struct text *text, uint64_t word, uint32_t from, uint32_t 
 
 int limpet_v8_text(const struct limpet_v8 *v8, uint64_t word, char *ret, size_t room)
 {
-	struct text text = {
-		.v8 = v8, .at = ret, .left = room - 1, .parts_left = STRING_PARTS};
-	int error = put_string(&text, word, 0, STRING_LIMIT);
+	struct text text = {.v8 = v8, .at = ret, .left = room - 1, .parts_left = STRING_PARTS};
+	int error = append_string(&text, word, 0, STRING_LIMIT);
 
 	*text.at = '\0';
 	if (error)
@@ -285,11 +283,11 @@ int limpet_v8_text(const struct limpet_v8 *v8, uint64_t word, char *ret, size_t 
 static bool read_slot(const struct limpet_v8 *v8, const struct limpet_v8_object *object,
 		      int64_t index, uint64_t *ret)
 {
-	return limpet_memory_reader_read_word(v8->memory,
-					      object->address + 8 + (uint64_t)index * 8, ret);
+	return limpet_memory_reader_read_word(v8->memory, object->address + 8 + (uint64_t)index * 8,
+					      ret);
 }
 
-static int take_positions(const struct limpet_v8 *v8, const struct limpet_v8_object *scope,
+static int read_positions(const struct limpet_v8 *v8, const struct limpet_v8_object *scope,
 			  int64_t at, struct limpet_v8_function *function)
 {
 	uint64_t start, end;
@@ -313,13 +311,14 @@ static int judge_text(const struct limpet_v8 *v8, uint64_t word)
 		return 0;
 	if (limpet_v8_object(v8, word, &object) != 0)
 		return -EAGAIN;
-	return limpet_v8_is_string(v8, object.type) && (object.type & REPRESENTATION_MASK) != EXTERNAL
+	return limpet_v8_is_string(v8, object.type) &&
+			       (object.type & REPRESENTATION_MASK) != EXTERNAL
 		       ? -EAGAIN
 		       : 0;
 }
 
 /* The name is "" if the word is not a string: an anonymous function has a zero there. */
-static int take_name(const struct limpet_v8 *v8, uint64_t word, struct limpet_v8_function *function)
+static int read_name(const struct limpet_v8 *v8, uint64_t word, struct limpet_v8_function *function)
 {
 	int error;
 
@@ -370,31 +369,32 @@ static int read_scope(const struct limpet_v8 *v8, const struct limpet_v8_object 
 	int error = 0;
 
 	if (layout->scope_first_vars < 3 || layout->scope_first_vars > 8 ||
-	    !read_slot(v8, scope, 0, &word) || !read_slot(v8, scope, layout->scope_local_count, &count))
+	    !read_slot(v8, scope, 0, &word) ||
+	    !read_slot(v8, scope, layout->scope_local_count, &count))
 		return -ENODATA;
 	flags = limpet_v8_scope_flags(word);
 	locals = limpet_v8_smi(count);
 	if (!limpet_v8_is_smi(count) || locals < 0 || locals > LOCALS_LIMIT)
 		return -EBADMSG;
 	if (has_fixed_positions)
-		error = take_positions(v8, scope, layout->scope_first_vars - 2, function);
+		error = read_positions(v8, scope, layout->scope_first_vars - 2, function);
 	at += SCOPE_TYPE(flags) == layout->module_scope;
 	at += (int64_t)words_of_locals((uint64_t)locals);
 	at += SCOPE_SAVED_CLASS_VARIABLE(flags);
 	if (SCOPE_FUNCTION_VARIABLE(flags) && !error) {
 		if (!read_slot(v8, scope, at, &word))
 			return -ENODATA;
-		error = take_name(v8, word, function);
+		error = read_name(v8, word, function);
 		at += 2;
 	}
 	if (SCOPE_INFERRED_NAME(flags) && !error) {
 		if (!read_slot(v8, scope, at, &word))
 			return -ENODATA;
-		error = take_name(v8, word, function);
+		error = read_name(v8, word, function);
 		at++;
 	}
 	if (!error && !has_fixed_positions)
-		error = take_positions(v8, scope, at, function);
+		error = read_positions(v8, scope, at, function);
 	return error;
 }
 
@@ -420,11 +420,11 @@ static int read_uncompiled(const struct limpet_v8 *v8, const struct limpet_v8_ob
 	if (!error && !limpet_v8_field(v8, &data, layout->uncompiled_name, &word))
 		error = -ENODATA;
 	if (!error)
-		error = take_name(v8, word, function);
+		error = read_name(v8, word, function);
 	if (!error)
-		error = limpet_memory_reader_read(
-			v8->memory, data.address + (uint64_t)layout->uncompiled_start, positions,
-			sizeof(positions));
+		error = limpet_memory_reader_read(v8->memory,
+						  data.address + (uint64_t)layout->uncompiled_start,
+						  positions, sizeof(positions));
 	if (error || positions[0] < 0 || positions[1] < positions[0])
 		return error;
 	function->start = positions[0];
@@ -475,7 +475,7 @@ static int read_function(const struct limpet_v8 *v8, uint64_t word,
 	if (!error && scope.type == layout->type_scope)
 		error = read_scope(v8, &scope, function);
 	else if (!error)
-		error = take_name(v8, word, function);
+		error = read_name(v8, word, function);
 	if (error == -EBADMSG && limpet_v8_address(word))
 		return -EAGAIN;
 	if (error && error != -EBADMSG)
@@ -494,7 +494,7 @@ int limpet_v8_function_info(const struct limpet_v8 *v8, uint64_t word,
 	struct limpet_v8_function once, again;
 	int error = read_function(v8, word, &once);
 
-	limpet_v8_look_again(v8);
+	limpet_v8_refresh(v8);
 	if (!error)
 		error = read_function(v8, word, &again);
 	if (error)

@@ -26,7 +26,7 @@ struct limpet_v8 {
 	struct limpet_page_cache *cache; /* whose reader that is; NULL: it has none */
 };
 /* Before anything is read again to see whether it has changed. */
-static inline void limpet_v8_look_again(const struct limpet_v8 *v8)
+static inline void limpet_v8_refresh(const struct limpet_v8 *v8)
 {
 	if (v8->cache)
 		limpet_page_cache_forget(v8->cache);

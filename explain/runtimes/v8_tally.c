@@ -99,8 +99,8 @@ static struct limpet_v8_row *add_row(struct limpet_v8_tally *tally, enum limpet_
 {
 	struct limpet_v8_row *row;
 
-	if (limpet_reserve(&tally->rows, &tally->capacity, tally->count + 1,
-			   sizeof(*tally->rows)) < 0 ||
+	if (limpet_reserve(&tally->rows, &tally->capacity, tally->count + 1, sizeof(*tally->rows)) <
+		    0 ||
 	    !tally->rows) {
 		tally->error = -ENOMEM;
 		return NULL;
@@ -165,8 +165,8 @@ static int32_t row_of_function(struct limpet_v8_tally *tally, enum limpet_v8_kin
 }
 
 /* `number` is above all types. */
-static int32_t row_of_name(struct limpet_v8_tally *tally, enum limpet_v8_kind kind,
-			   uint64_t number, const char *name)
+static int32_t row_of_name(struct limpet_v8_tally *tally, enum limpet_v8_kind kind, uint64_t number,
+			   const char *name)
 {
 	bool is_new;
 	int32_t row = row_of(tally, kind, number, &is_new);
@@ -194,10 +194,9 @@ static int32_t row_of_class(struct limpet_v8_tally *tally, enum limpet_v8_kind k
 
 static int32_t row_of_string(struct limpet_v8_tally *tally, uint16_t type)
 {
-	static const char *const names[8] = {"characters", "joined of two", "outside of the heap",
-					     "part of another", "of another kind",
-					     "the same as another", "of another kind",
-					     "of another kind"};
+	static const char *const names[8] = {
+		"characters",      "joined of two",       "outside of the heap", "part of another",
+		"of another kind", "the same as another", "of another kind",     "of another kind"};
 
 	return row_of_name(tally, LIMPET_V8_STRINGS, (type & 7u) + UINT64_C(1), names[type & 7]);
 }
@@ -249,27 +248,27 @@ static int32_t row_of_instance(struct limpet_v8_tally *tally, const struct limpe
 	return row_of_function(tally, LIMPET_V8_INSTANCES, shared);
 }
 
-static int32_t classify(struct limpet_v8_tally *tally, const struct limpet_v8_met *met)
+static int32_t classify(struct limpet_v8_tally *tally, const struct limpet_v8_walked *walked)
 {
 	const struct limpet_v8_object object = {
-		.address = met->address, .map = met->map->address, .type = met->map->type};
+		.address = walked->address, .map = walked->map->address, .type = walked->map->type};
 
 	if (limpet_v8_is_string(tally->v8, object.type))
 		return row_of_string(tally, object.type);
 	if (limpet_v8_is_function(tally->v8, &object))
 		return ROW_OF_FUNCTION;
 	if (object.type >= tally->first_receiver)
-		return row_of_instance(tally, met->map);
+		return row_of_instance(tally, walked->map);
 	return row_of_class(tally, LIMPET_V8_INTERNAL, object.type);
 }
 
-static uint64_t field(const struct limpet_v8_met *met, int32_t offset)
+static uint64_t field(const struct limpet_v8_walked *walked, int32_t offset)
 {
 	uint64_t word = 0;
 
-	if (offset >= 0 && (uint64_t)offset + 8 <= met->bytes &&
-	    (uint64_t)offset + 8 <= met->copied_bytes)
-		memcpy(&word, met->object + offset, sizeof(word));
+	if (offset >= 0 && (uint64_t)offset + 8 <= walked->bytes &&
+	    (uint64_t)offset + 8 <= walked->copied_bytes)
+		memcpy(&word, walked->object + offset, sizeof(word));
 	return word;
 }
 
@@ -277,32 +276,33 @@ static uint64_t field(const struct limpet_v8_met *met, int32_t offset)
 
 /* What an object holds there: the memory of an array buffer, or the characters of a string, of
  * whose two words the second leads to them. */
-static uint64_t find_outside(const struct limpet_v8_tally *tally, const struct limpet_v8_met *met,
-			     uint64_t *ret_bytes)
+static uint64_t find_outside(const struct limpet_v8_tally *tally,
+			     const struct limpet_v8_walked *walked, uint64_t *ret_bytes)
 {
 	const struct limpet_v8_layout *layout = tally->v8->layout;
-	const uint16_t type = met->map->type;
-	const uint64_t length = field(met, 8) >> 32;
+	const uint16_t type = walked->map->type;
+	const uint64_t length = field(walked, 8) >> 32;
 
 	if (type == tally->buffer_type) {
-		*ret_bytes = field(met, layout->buffer_byte_length);
-		return field(met, layout->buffer_backing_store);
+		*ret_bytes = field(walked, layout->buffer_byte_length);
+		return field(walked, layout->buffer_backing_store);
 	}
 	*ret_bytes = type & STRING_ONE_BYTE ? length : length * 2;
 	return limpet_v8_is_string(tally->v8, type) && (type & 7) == STRING_OUTSIDE &&
 			       !(type & STRING_WITHOUT_CHARACTERS)
-		       ? field(met, 24)
+		       ? field(walked, 24)
 		       : 0;
 }
 
 /* Each once, whoever refers to it. */
-static uint64_t outside_bytes(struct limpet_v8_tally *tally, const struct limpet_v8_met *met)
+static uint64_t outside_bytes(struct limpet_v8_tally *tally, const struct limpet_v8_walked *walked)
 {
-	uint64_t bytes, address = find_outside(tally, met, &bytes);
+	uint64_t bytes, address = find_outside(tally, walked, &bytes);
 	struct slot *slot;
 
 	if (!address || !bytes || bytes > UINT64_C(1) << 47 ||
-	    tally->outside.count == OUTSIDE_LIMIT || !tally->around.is_outside(tally->around.context, address))
+	    tally->outside.count == OUTSIDE_LIMIT ||
+	    !tally->around.is_outside(tally->around.context, address))
 		return 0;
 	slot = find(tally, &tally->outside, address);
 	if (!slot || slot->key)
@@ -312,28 +312,28 @@ static uint64_t outside_bytes(struct limpet_v8_tally *tally, const struct limpet
 	return bytes;
 }
 
-void limpet_v8_tally_note(void *context, const struct limpet_v8_met *met)
+void limpet_v8_tally_note(void *context, const struct limpet_v8_walked *walked)
 {
 	struct limpet_v8_tally *tally = context;
-	const uint64_t outside = outside_bytes(tally, met);
-	int32_t row = met->map->row;
+	const uint64_t outside = outside_bytes(tally, walked);
+	int32_t row = walked->map->row;
 
-	if (met->map->is_free) {
-		tally->totals.free_bytes += met->bytes;
+	if (walked->map->is_free) {
+		tally->totals.free_bytes += walked->bytes;
 		return;
 	}
 	if (row == ROW_NONE)
-		row = met->map->row = classify(tally, met);
+		row = walked->map->row = classify(tally, walked);
 	if (row == ROW_OF_FUNCTION)
 		row = row_of_function(tally, LIMPET_V8_CLOSURES,
-				      field(met, tally->v8->layout->function_shared));
+				      field(walked, tally->v8->layout->function_shared));
 	tally->totals.count++;
-	tally->totals.bytes += met->bytes;
+	tally->totals.bytes += walked->bytes;
 	tally->totals.outside_bytes += outside;
 	if (row < 0)
 		return;
 	tally->rows[row].count++;
-	tally->rows[row].bytes += met->bytes;
+	tally->rows[row].bytes += walked->bytes;
 	tally->rows[row].outside_bytes += outside;
 }
 

@@ -22,8 +22,8 @@ enum limpet_v8_kind {
 
 struct limpet_v8_row {
 	uint32_t kind;
-	uint32_t line;    /* of the function in its script; 0: not known */
-	int32_t position; /* the same in characters; -1: not known */
+	uint32_t line;           /* of the function in its script; 0: not known */
+	int32_t position;        /* the same in characters; -1: not known */
 	uint64_t script_address; /* of the Script object; 0: none */
 	uint64_t shared_address; /* of the SharedFunctionInfo; 0: none */
 	uint64_t count, bytes;
@@ -42,8 +42,8 @@ struct limpet_v8_totals {
 
 /* What the counting has to know of the process beside its memory. */
 struct limpet_v8_around {
-	/* Whether an address is of memory that the process has got for itself: not of a file, nor of
-	 * the heap. */
+	/* Whether an address is of memory that the process has got for itself: not of a file, nor
+	 * of the heap. */
 	bool (*is_outside)(void *context, uint64_t address);
 	/* From here on memory is read anew. NULL: it always is. */
 	void (*forget)(void *context);
@@ -56,12 +56,12 @@ int limpet_v8_tally_new(const struct limpet_v8 *v8, const struct limpet_v8_aroun
 			struct limpet_v8_tally **ret) LIMPET_MUST_CHECK;
 void limpet_v8_tally_free(struct limpet_v8_tally *tally);
 /* Counts an object: `visit` of limpet_v8_walk_area(). */
-void limpet_v8_tally_note(void *tally, const struct limpet_v8_met *met);
+void limpet_v8_tally_note(void *tally, const struct limpet_v8_walked *walked);
 /* Names of functions are read once more, anew: one that is another by then, since the collector has
  * moved what it was read from, is left out.
  *
- * The rows, the largest first, one for each kind, name and place; those beyond `limit` are summed up
- * in rows without a name. Ends the counting. 0 or -ENOMEM, also if memory was short before. */
+ * The rows, the largest first, one for each kind, name and place; those beyond `limit` are summed
+ * up in rows without a name. Ends the counting. 0 or -ENOMEM, also if memory was short before. */
 int limpet_v8_tally_rows(struct limpet_v8_tally *tally, size_t limit,
 			 const struct limpet_v8_row **ret_rows,
 			 size_t *ret_count) LIMPET_MUST_CHECK;

@@ -54,8 +54,7 @@ static bool grow(struct limpet_v8_walk *walk)
 	return true;
 }
 
-static bool read_map(const struct limpet_v8_walk *walk, uint64_t address,
-		     struct limpet_v8_map *ret)
+static bool read_map(const struct limpet_v8_walk *walk, uint64_t address, struct limpet_v8_map *ret)
 {
 	const struct limpet_v8_layout *layout = walk->v8->layout;
 	struct limpet_v8_object map;
@@ -142,8 +141,8 @@ static uint64_t word_at(const struct limpet_v8_area *area, uint64_t address)
 }
 
 /* The object at an address. False: there is none, or it is not whole. */
-static bool meet(struct limpet_v8_walk *walk, const struct limpet_v8_area *area, uint64_t address,
-		 struct limpet_v8_met *ret)
+static bool read_object(struct limpet_v8_walk *walk, const struct limpet_v8_area *area,
+			uint64_t address, struct limpet_v8_walked *ret)
 {
 	const uint64_t room = area->end - address;
 	uint64_t word;
@@ -188,23 +187,24 @@ static uint64_t skip_gap(const struct limpet_v8_area *area, uint64_t address)
 }
 
 int limpet_v8_walk_area(struct limpet_v8_walk *walk, const struct limpet_v8_area *area,
-			uint64_t from, void (*visit)(void *context, const struct limpet_v8_met *met),
+			uint64_t from,
+			void (*visit)(void *context, const struct limpet_v8_walked *walked),
 			void *context, uint64_t *ret_at)
 {
-	struct limpet_v8_met met;
+	struct limpet_v8_walked walked;
 
-	for (uint64_t at = from; at < area->end; at += met.bytes) {
+	for (uint64_t at = from; at < area->end; at += walked.bytes) {
 		const uint64_t in_use = skip_gap(area, at);
 
-		met.bytes = in_use - at;
-		if (met.bytes)
+		walked.bytes = in_use - at;
+		if (walked.bytes)
 			continue;
-		if (!meet(walk, area, at, &met)) {
+		if (!read_object(walk, area, at, &walked)) {
 			*ret_at = at;
 			return walk->is_full ? -ENOMEM : -EBADMSG;
 		}
 		if (visit)
-			visit(context, &met);
+			visit(context, &walked);
 	}
 	return 0;
 }
@@ -213,12 +213,13 @@ uint64_t limpet_v8_walk_next(struct limpet_v8_walk *walk, const struct limpet_v8
 			     uint64_t from)
 {
 	for (uint64_t first = from + 8; first < area->end; first += 8) {
-		struct limpet_v8_met met;
+		struct limpet_v8_walked walked;
 		uint64_t at = first;
 		unsigned in_a_row = 0;
 
-		while (in_a_row < IN_A_ROW && at < area->end && meet(walk, area, at, &met)) {
-			at += met.bytes;
+		while (in_a_row < IN_A_ROW && at < area->end &&
+		       read_object(walk, area, at, &walked)) {
+			at += walked.bytes;
 			in_a_row++;
 		}
 		if (in_a_row == IN_A_ROW || (in_a_row && at == area->end))

@@ -12,7 +12,6 @@
 #include "common/err.h"
 #include "explain/runtimes/v8_objects.h"
 
-
 /* What is known of a map. */
 struct limpet_v8_map {
 	uint64_t address; /* 0: the slot is empty */
@@ -35,15 +34,15 @@ struct limpet_v8_gap {
 };
 
 struct limpet_v8_area {
-	const uint8_t *bytes;  /* the copy, from the start on */
-	uint64_t copied_bytes; /* less than the area has: of one large object */
-	uint64_t start, end;   /* in the process */
+	const uint8_t *bytes;             /* the copy, from the start on */
+	uint64_t copied_bytes;            /* less than the area has: of one large object */
+	uint64_t start, end;              /* in the process */
 	const struct limpet_v8_gap *gaps; /* sorted */
 	size_t gap_count;
 	bool is_young; /* nothing above a gap is in use */
 };
 
-struct limpet_v8_met {
+struct limpet_v8_walked {
 	uint64_t address;
 	const uint8_t *object; /* its copy */
 	uint64_t copied_bytes; /* from there on */
@@ -53,7 +52,8 @@ struct limpet_v8_met {
 /* Calls `visit`, which may be NULL, for each object from *at on. 0: up to the end; -EBADMSG: what
  * is at *ret_at is no object; -ENOMEM. */
 int limpet_v8_walk_area(struct limpet_v8_walk *walk, const struct limpet_v8_area *area,
-			uint64_t from, void (*visit)(void *context, const struct limpet_v8_met *met),
+			uint64_t from,
+			void (*visit)(void *context, const struct limpet_v8_walked *walked),
 			void *context, uint64_t *ret_at) LIMPET_MUST_CHECK;
 /* The next address after `from` from which objects follow each other; the area's end: none. */
 uint64_t limpet_v8_walk_next(struct limpet_v8_walk *walk, const struct limpet_v8_area *area,

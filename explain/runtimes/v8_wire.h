@@ -1,5 +1,6 @@
 /* What limpet and the confined process that counts V8's objects say to each other: the process asks
- * for memory, and tells what it counted. It has read hostile memory, and may ask or say anything. */
+ * for memory, and tells what it counted. It has read hostile memory, and may ask or say anything.
+ */
 #ifndef LIMPET_EXPLAIN_RUNTIMES_V8_WIRE_H
 #define LIMPET_EXPLAIN_RUNTIMES_V8_WIRE_H
 
@@ -27,8 +28,8 @@ struct limpet_v8_request {
 };
 
 struct limpet_v8_copied {
-	uint64_t start, end; /* of the area; equal: nothing in it is in use */
-	uint64_t bytes;      /* that follow */
+	uint64_t start, end;   /* of the area; equal: nothing in it is in use */
+	uint64_t bytes;        /* that follow */
 	uint64_t absent_bytes; /* of these; zeros */
 	uint64_t gap_count;
 	struct limpet_v8_gap gaps[LIMPET_V8_GAPS];
@@ -49,7 +50,7 @@ struct limpet_v8_counting {
 	const struct limpet_maps *maps;
 };
 
-/* The process: `serve` of limpet_apart_start(). */
+/* The process: `serve` of limpet_subprocess_start(). */
 void limpet_v8_count(int socket, void *counting);
 
 #endif

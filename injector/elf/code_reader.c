@@ -94,16 +94,16 @@ static void serve(int socket, void *context)
 
 void limpet_code_reader_init(struct limpet_code_reader *reader)
 {
-	*reader = (struct limpet_code_reader){.process = LIMPET_APART_NONE};
+	*reader = (struct limpet_code_reader){.process = LIMPET_SUBPROCESS_NONE};
 }
 
 void limpet_code_reader_done(struct limpet_code_reader *reader)
 {
-	limpet_apart_stop(&reader->process);
+	limpet_subprocess_stop(&reader->process);
 }
 
-static int ask(struct limpet_code_reader *reader, const struct request *request,
-	       const uint8_t *code, struct answer *ret)
+static int query(struct limpet_code_reader *reader, const struct request *request,
+		 const uint8_t *code, struct answer *ret)
 {
 	struct iovec parts[] = {{(void *)(uintptr_t)request, sizeof(*request)},
 				{(void *)(uintptr_t)code, request->bytes}};
@@ -112,11 +112,11 @@ static int ask(struct limpet_code_reader *reader, const struct request *request,
 	if (reader->failed || request->bytes > CODE_MAX)
 		return -EIO;
 	if (!reader->process.pid)
-		result = limpet_apart_start(serve, NULL, &reader->process);
+		result = limpet_subprocess_start(serve, NULL, &reader->process);
 	if (result == 0)
-		result = limpet_apart_send(&reader->process, parts, LIMPET_COUNT_OF(parts));
+		result = limpet_subprocess_send(&reader->process, parts, LIMPET_COUNT_OF(parts));
 	if (result == 0)
-		result = limpet_apart_receive(&reader->process, ret, sizeof(*ret));
+		result = limpet_subprocess_receive(&reader->process, ret, sizeof(*ret));
 	reader->failed = result < 0;
 	ret->err.message[sizeof(ret->err.message) - 1] = '\0';
 	ret->err.hint[0] = '\0';
@@ -161,7 +161,7 @@ int limpet_code_reader_entry(struct limpet_code_reader *reader, enum limpet_entr
 	const struct request request = {
 		.kind = kind, .address = code->address, .to = to, .bytes = code->count};
 	struct answer answer = {.code = -EIO};
-	int result = ask(reader, &request, code->bytes, &answer);
+	int result = query(reader, &request, code->bytes, &answer);
 
 	if (result < 0)
 		return limpet_err_set(err, -ENOTSUP, "limpet's decoder does not answer: %s",
@@ -186,7 +186,7 @@ int limpet_code_reader_jumps(struct limpet_code_reader *reader,
 		.what = READ_JUMPS, .bytes = around->bytes, .around = *around};
 	struct answer answer = {.code = -EIO};
 
-	if (ask(reader, &request, code, &answer) < 0)
+	if (query(reader, &request, code, &answer) < 0)
 		return -ENOTSUP;
 	return answer.code == -ENOMEM || !answer.code ? answer.code : 1;
 }
@@ -221,7 +221,7 @@ int limpet_code_reader_nim(struct limpet_code_reader *reader, const uint8_t *cod
 		.what = READ_NIM, .address = address, .bytes = bytes, .targets = *targets};
 	struct answer answer = {.code = -EIO};
 
-	if (ask(reader, &request, code, &answer) < 0)
+	if (query(reader, &request, code, &answer) < 0)
 		return -ENOTSUP;
 	if (answer.code < 0)
 		return answer.code == -ENOMEM ? -ENOMEM : -ENOTSUP;

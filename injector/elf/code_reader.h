@@ -1,4 +1,4 @@
-/* Decodes instructions (by capstone) in a separate process that may do nothing else (apart.h;
+/* Decodes instructions (by capstone) in a separate process that may do nothing else (subprocess.h;
  * confine.h lists its limits), since it reads the target's code. The process is started at the
  * first request. One thread. */
 #ifndef LIMPET_INJECTOR_ELF_CODE_READER_H
@@ -7,13 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/apart.h"
 #include "common/err.h"
+#include "common/subprocess.h"
 #include "injector/elf/entry_code.h"
 #include "injector/elf/nim_code.h"
 
 struct limpet_code_reader {
-	struct limpet_apart_process process;
+	struct limpet_subprocess process;
 	bool failed; /* it has ended, or gave an impossible answer: it is not asked again */
 };
 

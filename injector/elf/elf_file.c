@@ -47,10 +47,10 @@ static int read_at(const struct limpet_elf_file *file, void *ret, size_t bytes, 
 }
 
 /* Reads a part of the file into malloc'ed memory, followed by a NUL. */
-static int read_piece(struct limpet_elf_file *file, uint64_t offset, uint64_t bytes, uint64_t limit,
-		      char **ret)
+static int read_part(struct limpet_elf_file *file, uint64_t offset, uint64_t bytes, uint64_t limit,
+		     char **ret)
 {
-	LIMPET_FREE char *piece = NULL;
+	LIMPET_FREE char *part = NULL;
 	int r;
 
 	if (offset > file->bytes || bytes > file->bytes - offset)
@@ -58,14 +58,14 @@ static int read_piece(struct limpet_elf_file *file, uint64_t offset, uint64_t by
 	if (bytes > limit || bytes > file->budget)
 		return -EFBIG;
 	file->budget -= bytes;
-	piece = malloc(bytes + 1);
-	if (!piece)
+	part = malloc(bytes + 1);
+	if (!part)
 		return -ENOMEM;
-	r = read_at(file, piece, bytes, offset);
+	r = read_at(file, part, bytes, offset);
 	if (r < 0)
 		return r;
-	piece[bytes] = '\0';
-	*ret = LIMPET_TAKE(piece);
+	part[bytes] = '\0';
+	*ret = LIMPET_TAKE(part);
 	return 0;
 }
 
@@ -97,8 +97,8 @@ static int read_interpreter(struct limpet_elf_file *file)
 		if (r < 0)
 			return r;
 		if (segment.p_type == PT_INTERP)
-			return read_piece(file, segment.p_offset, segment.p_filesz, PATH_MAX,
-					  &file->interpreter);
+			return read_part(file, segment.p_offset, segment.p_filesz, PATH_MAX,
+					 &file->interpreter);
 	}
 	return 0;
 }
@@ -116,15 +116,15 @@ static int read_sections(struct limpet_elf_file *file)
 		return 0;
 	if (file->head.e_shentsize != sizeof(ElfW(Shdr)))
 		return -EBADMSG;
-	r = read_piece(file, file->head.e_shoff, (uint64_t)file->head.e_shnum * sizeof(ElfW(Shdr)),
-		       SYMBOLS_LIMIT_BYTES, &list);
+	r = read_part(file, file->head.e_shoff, (uint64_t)file->head.e_shnum * sizeof(ElfW(Shdr)),
+		      SYMBOLS_LIMIT_BYTES, &list);
 	if (r < 0)
 		return r;
 	file->sections = (ElfW(Shdr) *)(void *)list;
 	file->section_count = file->head.e_shnum;
 	names = &file->sections[file->head.e_shstrndx];
 	file->names_bytes = names->sh_size;
-	return read_piece(file, names->sh_offset, names->sh_size, NAMES_LIMIT_BYTES, &file->names);
+	return read_part(file, names->sh_offset, names->sh_size, NAMES_LIMIT_BYTES, &file->names);
 }
 
 int limpet_elf_file_open(int fd, struct limpet_elf_file **ret_file)
@@ -306,10 +306,10 @@ static int visit_table(struct limpet_elf_file *file, const ElfW(Shdr) * table,
 	if (table->sh_link >= file->section_count || table->sh_entsize != sizeof(ElfW(Sym)))
 		return -EBADMSG;
 	strings = &file->sections[table->sh_link];
-	r = read_piece(file, table->sh_offset, table->sh_size, SYMBOLS_LIMIT_BYTES, &text);
+	r = read_part(file, table->sh_offset, table->sh_size, SYMBOLS_LIMIT_BYTES, &text);
 	if (r < 0)
 		return r;
-	r = read_piece(file, strings->sh_offset, strings->sh_size, NAMES_LIMIT_BYTES, &names);
+	r = read_part(file, strings->sh_offset, strings->sh_size, NAMES_LIMIT_BYTES, &names);
 	if (r < 0)
 		return r;
 	symbols = (const ElfW(Sym) *)(const void *)text;
@@ -381,18 +381,18 @@ static int search_range(struct searching *searching, uint64_t offset, uint64_t l
 
 	/* [0, searched) was searched and is context only, [searched, used) is new */
 	while (left) {
-		size_t piece = SEARCH_WINDOW_BYTES - used, until, drop;
+		size_t part = SEARCH_WINDOW_BYTES - used, until, drop;
 		char *at;
 		int r;
 
-		if (piece > left)
-			piece = (size_t)left;
-		r = read_at(searching->file, window + used, piece, offset);
+		if (part > left)
+			part = (size_t)left;
+		r = read_at(searching->file, window + used, part, offset);
 		if (r < 0)
 			return r;
-		used += piece;
-		offset += piece;
-		left -= piece;
+		used += part;
+		offset += part;
+		left -= part;
 		/* a match at the very end needs the bytes that follow it */
 		until = left ? used - SEARCH_CONTEXT_BYTES : used;
 		while ((at = memmem(window + searched, used - searched, searching->needle,

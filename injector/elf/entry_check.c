@@ -11,7 +11,7 @@
 #include "injector/proc/memfd.h"
 
 #define PAGE 4096u
-#define PIECE (1u << 20)
+#define WINDOW (1u << 20)
 
 void limpet_entry_refuse(struct limpet_entries *entries, unsigned count, const char *why)
 {
@@ -241,15 +241,15 @@ static int check_jumps(struct limpet_entry_finder *finder)
 {
 	const size_t longest = 6;
 	const struct limpet_module *module = finder->module;
-	LIMPET_FREE uint8_t *code = malloc(PIECE + longest);
+	LIMPET_FREE uint8_t *code = malloc(WINDOW + longest);
 
 	if (!code)
 		return -ENOMEM;
 	if (!limpet_module_spend(module, module->text_end - module->text_start))
 		return -EFBIG;
-	for (uint64_t at = module->text_start; at < module->text_end; at += PIECE) {
+	for (uint64_t at = module->text_start; at < module->text_end; at += WINDOW) {
 		ssize_t got = limpet_module_read_some(finder->modules->target, module, at, code,
-						      PIECE + longest);
+						      WINDOW + longest);
 
 		for (ssize_t i = 0; i + (ssize_t)longest <= got && finder->count; i++) {
 			size_t index;

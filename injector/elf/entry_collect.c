@@ -227,7 +227,7 @@ static void add_found(struct limpet_entry_finder *finder)
 		finder->entries->is_there[i] = true;
 		if (listed->what.op == LIMPET_OP_NONE) {
 			limpet_entry_refuse(finder->entries, 1, NULL);
-			finder->entries->is_taken[i] = true;
+			finder->entries->is_listed[i] = true;
 		} else {
 			(void)add_entry(finder, finder->module->bias + function.value, &function,
 					&listed->what, (int)i);

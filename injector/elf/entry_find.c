@@ -74,7 +74,7 @@ static void name_owner(const struct limpet_entry_finder *finder, struct limpet_e
 			 slash ? slash + 1 : finder->module->path);
 }
 
-static int take_module(struct limpet_entry_finder *finder)
+static int collect_module(struct limpet_entry_finder *finder)
 {
 	struct limpet_entries *entries = finder->entries;
 	struct limpet_hook_area area = {.low = finder->module->start, .high = finder->module->end};
@@ -105,7 +105,7 @@ static int take_module(struct limpet_entry_finder *finder)
 		name_owner(finder, entry);
 		entries->families[entry->what.family]++;
 		if (entry->listed >= 0)
-			entries->is_taken[entry->listed] = true;
+			entries->is_listed[entry->listed] = true;
 		entry->own_operator =
 			entry->what.family == LIMPET_ENTRY_OPERATORS && !finder->inside;
 		entry->usable_size = helper_of(finder, entry);
@@ -214,7 +214,7 @@ static int find_in(struct limpet_modules *modules, struct limpet_module *module,
 	if (finder.failed)
 		return -ENOMEM;
 	if (finder.count && !finder.is_instrumented)
-		error = take_module(&finder);
+		error = collect_module(&finder);
 	return error == -ENOMEM ? error : 0;
 }
 

@@ -57,7 +57,7 @@ struct limpet_entries {
 	bool program; /* some are in the program itself, not only in libraries */
 	unsigned families[LIMPET_ENTRY_FAMILIES]; /* how many functions of each */
 	/* For each function that the user named: it exists; and it is in `list`. */
-	bool is_there[LIMPET_ENTRY_LIST_MAX], is_taken[LIMPET_ENTRY_LIST_MAX];
+	bool is_there[LIMPET_ENTRY_LIST_MAX], is_listed[LIMPET_ENTRY_LIST_MAX];
 	/* Functions that cannot be hooked, and one of them with the reason, if there is one. */
 	unsigned refused;
 	char why_refused[160];

@@ -51,8 +51,8 @@ int limpet_entry_late_begin(struct limpet_entry_late *late, const struct limpet_
 	return error;
 }
 
-static int look_at(struct limpet_entry_late *late, struct limpet_modules *modules, size_t index,
-		   const struct limpet_entry_list *list)
+static int scan_module(struct limpet_entry_late *late, struct limpet_modules *modules, size_t index,
+		       const struct limpet_entry_list *list)
 {
 	const char *path = modules->list[index].path, *slash = strrchr(path, '/');
 	struct limpet_entries entries;
@@ -69,7 +69,7 @@ static int look_at(struct limpet_entry_late *late, struct limpet_modules *module
 	return 0;
 }
 
-int limpet_entry_late_look(struct limpet_entry_late *late, struct limpet_modules *modules,
+int limpet_entry_late_scan(struct limpet_entry_late *late, struct limpet_modules *modules,
 			   const struct limpet_entry_list *list)
 {
 	int error = 0;
@@ -81,7 +81,7 @@ int limpet_entry_late_look(struct limpet_entry_late *late, struct limpet_modules
 			continue;
 		error = note(late, module);
 		if (!error)
-			error = look_at(late, modules, i, list);
+			error = scan_module(late, modules, i, list);
 	}
 	return error;
 }

@@ -24,7 +24,7 @@ struct limpet_entry_late {
 int limpet_entry_late_begin(struct limpet_entry_late *late,
 			    const struct limpet_modules *modules) LIMPET_MUST_CHECK;
 /* Examines modules that were loaded since: 0, -ENOMEM. */
-int limpet_entry_late_look(struct limpet_entry_late *late, struct limpet_modules *modules,
+int limpet_entry_late_scan(struct limpet_entry_late *late, struct limpet_modules *modules,
 			   const struct limpet_entry_list *list) LIMPET_MUST_CHECK;
 void limpet_entry_late_done(struct limpet_entry_late *late);
 

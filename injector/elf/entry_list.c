@@ -67,8 +67,8 @@ static bool is_name(const char *text)
 }
 
 /* Parses the arguments: ignored ones, those of the signature, and any that follow. */
-static int take_arguments(struct parser *parser, const struct signature *signature, char *text,
-			  unsigned *ret_skip)
+static int parse_arguments(struct parser *parser, const struct signature *signature, char *text,
+			   unsigned *ret_skip)
 {
 	unsigned number = 0, skip = 0, taken = 0;
 	char *save;
@@ -120,7 +120,7 @@ static int add(struct parser *parser, const char *name, char *rest)
 		return wrong(parser, "'%.60s' comes twice", name);
 	if (list->count == LIMPET_ENTRY_LIST_MAX)
 		return wrong(parser, "more than %u functions", LIMPET_ENTRY_LIST_MAX);
-	error = take_arguments(parser, signature, open + 1, &skip);
+	error = parse_arguments(parser, signature, open + 1, &skip);
 	if (error)
 		return error;
 	snprintf(listed->name, sizeof(listed->name), "%s", name);

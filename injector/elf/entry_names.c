@@ -38,8 +38,8 @@ static const struct limpet_allocator_prefix bare[] = {
 	{0},
 };
 
-static void take_word(const struct limpet_allocator_word *word, enum limpet_entry_family family,
-		      unsigned heaps, struct limpet_entry_name *ret)
+static void set_word(const struct limpet_allocator_word *word, enum limpet_entry_family family,
+		     unsigned heaps, struct limpet_entry_name *ret)
 {
 	*ret = (struct limpet_entry_name){
 		.family = family,
@@ -83,7 +83,7 @@ static bool find_in(const struct limpet_allocator_prefix *prefix, const char *na
 
 		if (!of_heap && !is_word(word, name + skip, length - skip))
 			continue;
-		take_word(word, prefix->family, of_heap, ret);
+		set_word(word, prefix->family, of_heap, ret);
 		ret->only_exported = !skip;
 		return true;
 	}
@@ -164,7 +164,7 @@ bool limpet_entry_name_find(const char *full_name, struct limpet_entry_name *ret
 
 	pool = pool_word(name, &pool_length);
 	if (pool) {
-		take_word(pool, LIMPET_ENTRY_POOL, 0, ret);
+		set_word(pool, LIMPET_ENTRY_POOL, 0, ret);
 		return true;
 	}
 	if (symbol < 0)

@@ -10,7 +10,7 @@
 #include "injector/elf/nim_code.h"
 #include "injector/proc/target_process.h"
 
-#define PIECE (1u << 20)
+#define WINDOW (1u << 20)
 #define MAX_SITES 1024u
 #define MAX_FUNCTION_BYTES 262144u
 
@@ -56,7 +56,7 @@ struct search {
 	const struct limpet_module *module;
 	struct limpet_nim_targets targets;
 	uint64_t sites[MAX_SITES]; /* instructions that may lead to them, sorted by address */
-	bool is_taken[MAX_SITES];
+	bool is_listed[MAX_SITES];
 	size_t site_count;
 	unsigned releases;
 	bool has_threads, has_heaps;
@@ -113,17 +113,17 @@ static int find_sites(struct search *search)
 {
 	const size_t longest = 6;
 	const struct limpet_module *module = search->module;
-	LIMPET_FREE uint8_t *code = malloc(PIECE + longest);
+	LIMPET_FREE uint8_t *code = malloc(WINDOW + longest);
 
 	if (!code)
 		return -ENOMEM;
 	if (!limpet_module_spend(module, module->text_end - module->text_start))
 		return -ENOTSUP;
-	for (uint64_t at = module->text_start; at < module->text_end; at += PIECE) {
+	for (uint64_t at = module->text_start; at < module->text_end; at += WINDOW) {
 		ssize_t got =
-			limpet_module_read_some(search->target, module, at, code, PIECE + longest);
+			limpet_module_read_some(search->target, module, at, code, WINDOW + longest);
 
-		for (ssize_t i = 0; i + (ssize_t)longest <= got && i < PIECE; i++) {
+		for (ssize_t i = 0; i + (ssize_t)longest <= got && i < WINDOW; i++) {
 			if (!limpet_nim_code_leads(code + i, at + (uint64_t)i, &search->targets))
 				continue;
 			if (search->site_count == MAX_SITES)
@@ -264,8 +264,8 @@ static bool has_site(struct search *search, uint64_t address, uint64_t bytes)
 	bool any = false;
 
 	for (size_t i = 0; i < search->site_count; i++)
-		if (search->sites[i] - address < bytes && !search->is_taken[i]) {
-			search->is_taken[i] = true;
+		if (search->sites[i] - address < bytes && !search->is_listed[i]) {
+			search->is_listed[i] = true;
 			any = true;
 		}
 	return any;
@@ -336,7 +336,7 @@ int limpet_entry_nim_find(const struct limpet_target *target, const struct limpe
 	if (search->error)
 		return search->error;
 	for (size_t i = 0; i < search->site_count; i++)
-		if (!search->is_taken[i])
+		if (!search->is_listed[i])
 			return refuse(search, "freeBigChunk", "called from code without a name");
 	ret->thread_heaps = search->has_threads && search->has_heaps;
 	if (!search->releases || !ret->count)

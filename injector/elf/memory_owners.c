@@ -302,7 +302,7 @@ static void count_pages(struct reading *reading, uint64_t start, uint64_t end,
 		int found;
 
 		/* The answer is known once it was tried. */
-		if (!limpet_pages_asks(reading->pages) && end - start >= READ_LIMIT_BYTES)
+		if (!limpet_pages_can_scan(reading->pages) && end - start >= READ_LIMIT_BYTES)
 			return;
 		found = limpet_pages_next(reading->pages, at, end, false, ranges, &at);
 		if (found < 0)
@@ -530,9 +530,9 @@ static int find_stacks(struct reading *reading)
 					 reading->stack_pointer_count, &reading->stacks);
 }
 
-static int take(struct reading *reading)
+static int read_owners(struct reading *reading)
 {
-	int error = limpet_pages_new(reading->target, LIMPET_PAGES_ASK, &reading->pages);
+	int error = limpet_pages_new(reading->target, LIMPET_PAGES_SCAN, &reading->pages);
 
 	if (error)
 		return error;
@@ -556,7 +556,7 @@ static int take(struct reading *reading)
 	return error;
 }
 
-int limpet_memory_owners_take(const struct limpet_target *target,
+int limpet_memory_owners_read(const struct limpet_target *target,
 			      const struct limpet_memory_owners_options *options,
 			      struct limpet_memory *ret)
 {
@@ -571,7 +571,7 @@ int limpet_memory_owners_take(const struct limpet_target *target,
 	if (error)
 		return error;
 	if (options->has_glibc || options->judge_none || has_glibc(&reading.maps))
-		error = take(&reading);
+		error = read_owners(&reading);
 	else
 		error = -ENOTSUP;
 	limpet_proc_maps_done(&reading.maps);

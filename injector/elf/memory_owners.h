@@ -53,7 +53,7 @@ struct limpet_memory_owners_options {
 };
 
 /* -ENOTSUP: its heap is not glibc's, so the rest means nothing; -errno of /proc. */
-int limpet_memory_owners_take(const struct limpet_target *target,
+int limpet_memory_owners_read(const struct limpet_target *target,
 			      const struct limpet_memory_owners_options *options,
 			      struct limpet_memory *ret) LIMPET_MUST_CHECK;
 

@@ -120,7 +120,7 @@ static void read_build_id(const struct limpet_target *target, uint64_t address, 
 	}
 }
 
-static void take_segment(const struct head *head, const Elf64_Phdr *phdr,
+static void read_segment(const struct head *head, const Elf64_Phdr *phdr,
 			 struct limpet_module *module)
 {
 	uint64_t start = module->bias + phdr->p_vaddr;
@@ -245,7 +245,7 @@ static int read_segments(const struct head *head, struct limpet_module *module)
 	    (address >= head->maps->end && !are_heads_at(module, phdrs, &elf, address)))
 		return 1;
 	for (unsigned i = 0; i < elf.e_phnum; i++)
-		take_segment(head, &phdrs[i], module);
+		read_segment(head, &phdrs[i], module);
 	return 0;
 }
 

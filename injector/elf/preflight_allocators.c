@@ -250,7 +250,7 @@ const char *limpet_runtime_of_library(const char *path, const char **ret_note)
 	return NULL;
 }
 
-bool limpet_runtime_is_apart(const char *runtime)
+bool limpet_runtime_has_own_heap(const char *runtime)
 {
 	return runtime[0] && strcmp(runtime, "CPython") != 0;
 }

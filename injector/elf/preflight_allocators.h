@@ -44,7 +44,7 @@ const char *limpet_garbage_collector_of_library(const char *path);
  */
 const char *limpet_runtime_of_library(const char *path, const char **ret_note);
 /* Whether its objects are never blocks of the allocator that the program uses. */
-bool limpet_runtime_is_apart(const char *runtime);
+bool limpet_runtime_has_own_heap(const char *runtime);
 /* What stands before its name in a sentence: "the ", or "". */
 const char *limpet_runtime_article(const char *runtime);
 

@@ -304,7 +304,7 @@ static uint64_t size_of(enum limpet_watched_role role, const struct limpet_watch
 	return call->args[0];
 }
 
-static void take_block(struct judge *judge, uint64_t address)
+static void note_release(struct judge *judge, uint64_t address)
 {
 	struct block *block = block_at(judge, address);
 
@@ -343,7 +343,7 @@ static void prove_call(struct judge *judge, const struct limpet_watched_call *ca
 		drop_left(stack, call->sp);
 		if ((role == LIMPET_WATCHED_FREE || role == LIMPET_WATCHED_REALLOC) &&
 		    call->args[0] && !is_inner(judge, stack))
-			take_block(judge, call->args[0]);
+			note_release(judge, call->args[0]);
 		push(judge, stack, call);
 		return;
 	}

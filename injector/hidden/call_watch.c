@@ -14,9 +14,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/apart.h"
 #include "common/array.h"
 #include "common/clock.h"
+#include "common/subprocess.h"
 #include "injector/hidden/arch.h"
 #include "injector/proc/descriptor.h"
 #include "injector/proc/proc.h"
@@ -29,7 +29,7 @@
 #define MOST_PROBES 200u
 #define SPARE_FILES 128u
 #define KINDS 2u /* of probes: calls, and returns where they are wanted */
-#define LOOK_NS 1000000u
+#define POLL_NS 1000000u
 /* A thread that uses no processor in this time is not watched: each probe costs, most of all when
  * it is removed (the kernel waits for all processors, for one after the other). */
 #define ACTIVE_NS 300000000u
@@ -374,7 +374,7 @@ static void close_done(struct run *run)
 	}
 	for (size_t i = 0; i < CLOSERS; i++)
 		if (closing.pids[i])
-			(void)limpet_apart_wait(closing.pids[i]);
+			(void)limpet_subprocess_wait(closing.pids[i]);
 }
 
 static void close_all(struct run *run)
@@ -418,7 +418,7 @@ static const struct probe *probe_of(const struct run *run, uint64_t id)
 	return i < run->probe_count && run->probes[i].id == id ? &run->probes[i] : NULL;
 }
 
-static void take_sample(struct run *run, const struct sample *sample)
+static void add_sample(struct run *run, const struct sample *sample)
 {
 	const struct probe *probe = probe_of(run, sample->id);
 	const uint64_t *registers = sample->registers;
@@ -460,7 +460,7 @@ static void read_ring(struct run *run, struct ring *ring)
 		    header.size >= sizeof(header) + sizeof(sample)) {
 			copy_from(ring, ring->at + sizeof(header), &sample, sizeof(sample));
 			ring->last_ns = sample.time_ns;
-			take_sample(run, &sample);
+			add_sample(run, &sample);
 		}
 		ring->at += header.size;
 	}
@@ -494,7 +494,7 @@ static void keep_between(struct run *run, uint64_t begin_ns)
 static void watch_calls(struct run *run)
 {
 	const struct limpet_call_watch *watch = run->watch;
-	const struct timespec pause = {0, LOOK_NS};
+	const struct timespec pause = {0, POLL_NS};
 	uint64_t begin_ns, now_ns;
 
 	run->end_ns = UINT64_MAX;
@@ -510,9 +510,9 @@ static void watch_calls(struct run *run)
 			read_ring(run, &run->rings[i]);
 	} while (now_ns - begin_ns < watch->most_ns && run->report->count < watch->most_calls &&
 		 !run->lost);
-	/* What was read last is complete up to the look before it. */
-	if (now_ns - LOOK_NS < run->end_ns)
-		run->end_ns = now_ns - LOOK_NS;
+	/* What was read last is complete up to the poll before it. */
+	if (now_ns - POLL_NS < run->end_ns)
+		run->end_ns = now_ns - POLL_NS;
 	keep_between(run, begin_ns);
 }
 
@@ -561,7 +561,7 @@ static void __attribute__((noreturn)) run_watch(struct run *run)
 }
 
 /* Waits until that process has ended: then there are no probes. */
-static int watch_apart(struct run *run, struct limpet_err *err)
+static int watch_in_child(struct run *run, struct limpet_err *err)
 {
 	int lifeline[2];
 	pid_t pid;
@@ -578,7 +578,7 @@ static int watch_apart(struct run *run, struct limpet_err *err)
 	if (pid < 0)
 		limpet_err_set(err, -errno, "cannot watch calls: %s", strerror(errno));
 	if (pid > 0)
-		(void)limpet_apart_wait(pid);
+		(void)limpet_subprocess_wait(pid);
 	close(lifeline[1]);
 	if (pid < 0)
 		return err->code;
@@ -605,7 +605,7 @@ int limpet_call_watch_run(const struct limpet_call_watch *watch, struct limpet_w
 		report->capacity = capacity;
 		run->watch = watch;
 		run->report = report;
-		error = watch_apart(run, err);
+		error = watch_in_child(run, err);
 	}
 	if (!error) {
 		*ret = calloc(report->count + 1, sizeof(**ret));

@@ -38,7 +38,7 @@ struct search {
 	unsigned watches; /* of the process so far */
 };
 
-static void say_not_found(const struct search *search, const char *why, const char *hint)
+static void report_not_found(const struct search *search, const char *why, const char *hint)
 {
 	search->watcher->not_found(search->watcher->context, search->name, why, hint);
 }
@@ -82,7 +82,7 @@ static void add(struct search *search, const struct limpet_slot_call *function,
 }
 
 /* The roles are certain: those that matter become entries of the list. */
-static void take_roles(struct search *search, const struct limpet_watched_verdict *verdict)
+static void add_roles(struct search *search, const struct limpet_watched_verdict *verdict)
 {
 	unsigned taken = 0, missing = 0;
 	bool moves = false;
@@ -93,12 +93,12 @@ static void take_roles(struct search *search, const struct limpet_watched_verdic
 	}
 	/* A block that it moves would stay allocated for ever in the trace. */
 	if (missing && !moves) {
-		say_not_found(search, "its realloc was not called meanwhile",
-			      "attach again while the program does more");
+		report_not_found(search, "its realloc was not called meanwhile",
+				 "attach again while the program does more");
 		return;
 	}
 	if (search->count > LIMPET_ENTRY_LIST_MAX - search->list->count) {
-		say_not_found(search, "there are too many functions for one process", "");
+		report_not_found(search, "there are too many functions for one process", "");
 		return;
 	}
 	for (size_t i = 0; i < search->count; i++) {
@@ -155,19 +155,20 @@ static int watch(struct search *search)
 	int error;
 
 	if (has_filter(search->target)) {
-		say_not_found(search, "calls in a process with a seccomp filter are not watched",
-			      "");
+		report_not_found(search, "calls in a process with a seccomp filter are not watched",
+				 "");
 		return 0;
 	}
 	if (!has_files_text(search)) {
-		say_not_found(search,
-			      "its code was moved to memory without a file (huge pages), where the "
-			      "kernel's uprobes see no call",
-			      "");
+		report_not_found(
+			search,
+			"its code was moved to memory without a file (huge pages), where the "
+			"kernel's uprobes see no call",
+			"");
 		return 0;
 	}
 	if (search->watches++ == MOST_WATCHES) {
-		say_not_found(search, "there are too many allocators to watch", "");
+		report_not_found(search, "there are too many allocators to watch", "");
 		return 0;
 	}
 	for (size_t i = 0; i < search->count; i++) {
@@ -179,16 +180,16 @@ static int watch(struct search *search)
 	if (error == -ENOMEM)
 		return error;
 	if (error) {
-		say_not_found(search, err.message, err.hint);
+		report_not_found(search, err.message, err.hint);
 		return 0;
 	}
 	error = limpet_watched_judge(calls, count, (unsigned)search->count, &verdict);
 	if (error)
 		return error;
 	if (verdict.sure)
-		take_roles(search, &verdict);
+		add_roles(search, &verdict);
 	else
-		say_not_found(search, verdict.why, "attach again while the program does more");
+		report_not_found(search, verdict.why, "attach again while the program does more");
 	return 0;
 }
 

@@ -33,7 +33,7 @@ struct scan {
 	unsigned segment_count;
 	struct slot *slots; /* sorted by address once they are complete */
 	size_t count, capacity;
-	size_t looks; /* at words that may be slots */
+	size_t reads; /* at words that may be slots */
 	/* The table of .eh_frame_hdr; 0 entries: none that can be read. */
 	uint64_t table, table_base;
 	uint32_t table_count;
@@ -195,7 +195,7 @@ static int add_implicit(struct scan *scan, uint64_t at)
 {
 	uint64_t target;
 
-	if (++scan->looks > MOST_SLOTS)
+	if (++scan->reads > MOST_SLOTS)
 		return -EFBIG;
 	if (read_value(scan, at, &target, sizeof(target)) < sizeof(target))
 		return 0;
@@ -204,7 +204,7 @@ static int add_implicit(struct scan *scan, uint64_t at)
 
 /* A word of DT_RELR (System V ABI, generic-abi): an address, or a bitmap of the 63 words that
  * follow *where. */
-static int take_compact(struct scan *scan, uint64_t word, uint64_t *where)
+static int add_compact(struct scan *scan, uint64_t word, uint64_t *where)
 {
 	int error = 0;
 
@@ -228,7 +228,7 @@ static int read_compact(struct scan *scan, uint64_t value, uint64_t bytes)
 						  sizeof(list), sizeof(list[0])));
 	     done += got * sizeof(list[0]))
 		for (size_t i = 0; i < got; i++) {
-			const int error = take_compact(scan, list[i], &where);
+			const int error = add_compact(scan, list[i], &where);
 
 			if (error)
 				return error;
@@ -436,7 +436,7 @@ int limpet_slot_calls_find(const struct limpet_elf_file *file, struct limpet_slo
 
 /* ---------------------------------------------------------------- choice */
 
-static bool asks_for_memory(const struct limpet_slot_call *call)
+static bool requests_memory(const struct limpet_slot_call *call)
 {
 	return call->places >= PLACES_OF_MALLOC &&
 	       (uint64_t)call->tested * 10 >= (uint64_t)call->places * 6;
@@ -471,7 +471,7 @@ size_t limpet_slot_calls_choose(const struct limpet_slot_call *list, size_t coun
 	size_t chosen = 0;
 
 	for (size_t i = 0; i < count; i++)
-		if (asks_for_memory(&list[i]) && (!most || list[i].places > most->places))
+		if (requests_memory(&list[i]) && (!most || list[i].places > most->places))
 			most = &list[i];
 	if (!most || !max)
 		return 0;

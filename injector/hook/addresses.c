@@ -49,8 +49,8 @@ static bool is_in(const struct limpet_addresses *addresses, uint64_t base, uint6
 
 /* Examines the words of a block that have the two bytes, and the mangled ones in it. `from`: where
  * the memory begins, relative to the block; `left`: where it ends. */
-static void look_at(const struct limpet_addresses *addresses, uint64_t base, uint64_t address,
-		    const uint8_t *block, ptrdiff_t from, ptrdiff_t left)
+static void scan_block(const struct limpet_addresses *addresses, uint64_t base, uint64_t address,
+		       const uint8_t *block, ptrdiff_t from, ptrdiff_t left)
 {
 	for (ptrdiff_t i = -3; i < (ptrdiff_t)BLOCK - 3; i++) {
 		uint64_t word;
@@ -88,8 +88,8 @@ static void find_words(const struct limpet_addresses *addresses, uint64_t base, 
 		const uint8_t *block = memory - BLOCK + at;
 
 		if (__builtin_expect(may_hold(block, &pattern), 0))
-			look_at(addresses, base, address - BLOCK + at, block,
-				(ptrdiff_t)(BLOCK - at) - KEPT, (ptrdiff_t)(bytes + BLOCK - at));
+			scan_block(addresses, base, address - BLOCK + at, block,
+				   (ptrdiff_t)(BLOCK - at) - KEPT, (ptrdiff_t)(bytes + BLOCK - at));
 	}
 }
 
@@ -105,7 +105,7 @@ static void find_distances(const struct limpet_addresses *addresses, uint64_t ad
 
 		memcpy(&distance, memory + i, sizeof(distance));
 		value = address + (uint64_t)(i + size) + (uint64_t)(int64_t)distance;
-		if (value - low < range && limpet_arch_takes_distance(memory + i))
+		if (value - low < range && limpet_arch_has_distance(memory + i))
 			addresses->found(addresses->context, LIMPET_ADDRESS_DISTANCE,
 					 address + (uint64_t)i, value);
 	}

@@ -1,4 +1,4 @@
-/* Finds addresses of a small range, that of the thunks, in a piece of memory: at every byte,
+/* Finds addresses of a small range, that of the thunks, in a window of memory: at every byte,
  * mangled as a C library mangles stored addresses, and as displacements in code.
  *
  * All but the low bytes of such an address are known. Blocks of bytes are compared with two of
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define LIMPET_ADDRESSES_BLOCK 64u
-/* Bytes of the preceding piece, for an address that begins there. */
+/* Bytes of the preceding window, for an address that begins there. */
 #define LIMPET_ADDRESSES_KEPT 5u
 
 enum limpet_address_kind {

@@ -22,26 +22,26 @@
 #include "injector/ptrace/step.h"
 #include "injector/ptrace/stop_all.h"
 
-#define PIECE (1u << 20)
+#define WINDOW (1u << 20)
 #define PAGE 4096u
 /* Those that are beyond this are left to the next try. */
 #define MAX_FOUND (1u << 20)
 /* As many are restored in one stop of the program: some milliseconds. */
 #define STOP_RESTORES 4096u
 #define PATIENCE_NS 100000000u
-#define LOOK_NS 20000000u
+#define IDLE_NS 20000000u
 
 struct scan {
 	const struct limpet_target *target;
 	const struct limpet_agent_place *place;
 	const struct limpet_hook_pointers_options *options;
-	uint64_t next_look_ns;
+	uint64_t next_idle_ns;
 	uint64_t *places;
 	size_t count, capacity;
 	bool no_memory; /* a place could not be noted */
 	unsigned elsewhere, copied_jumps;
 	int memory;                   /* /proc/PID/mem */
-	uint8_t *buffer;              /* one block, PIECE, one block */
+	uint8_t *buffer;              /* one block, WINDOW, one block */
 	uint64_t scanned_end;         /* the first block's last bytes are those before it */
 	const struct limpet_map *map; /* the mapping being searched */
 	struct limpet_pages *pages;
@@ -158,36 +158,36 @@ static bool holds_distances(const struct scan *scan, const struct limpet_map *ma
 
 /* Memory without read permission can only be read through the file, which is slower; mappings of
  * devices do not come here. */
-static ssize_t read_piece(const struct scan *scan, uint64_t start, uint8_t *piece, size_t bytes)
+static ssize_t read_window(const struct scan *scan, uint64_t start, uint8_t *window, size_t bytes)
 {
 	ssize_t got;
 
 	if (scan->map->perms[0] == 'r' &&
 	    (scan->map->perms[3] == 's' ||
 	     !limpet_pages_are_shared(scan->pages, start, start + bytes)))
-		return limpet_memory_read_some(scan->target->pid, start, piece, bytes);
-	got = pread(scan->memory, piece, bytes, (off_t)start);
+		return limpet_memory_read_some(scan->target->pid, start, window, bytes);
+	got = pread(scan->memory, window, bytes, (off_t)start);
 	return got < 0 ? -errno : got;
 }
 
 /* Does other work now and then; -errno: stop. */
-static int look_around(struct scan *scan)
+static int run_idle(struct scan *scan)
 {
 	const struct limpet_hook_pointers_options *options = scan->options;
 	uint64_t now_ns = limpet_monotonic_ns();
 	int error;
 
-	if (now_ns < scan->next_look_ns)
+	if (now_ns < scan->next_idle_ns)
 		return 0;
 	limpet_wait_idle(&options->wait);
 	error = limpet_wait_check(&options->wait);
-	scan->next_look_ns = limpet_monotonic_ns() + LOOK_NS;
+	scan->next_idle_ns = limpet_monotonic_ns() + IDLE_NS;
 	return error ? error : now_ns >= options->wait.deadline_ns ? -ETIMEDOUT : 0;
 }
 
-/* Jumps at the same place in a page, the one that begins before `piece` and ends in it included:
+/* Jumps at the same place in a page, the one that begins before `window` and ends in it included:
  * the bytes before it are valid, or zeros. */
-static void find_jumps(struct scan *scan, const uint8_t *piece, size_t bytes)
+static void find_jumps(struct scan *scan, const uint8_t *window, size_t bytes)
 {
 	for (size_t i = 0; i < scan->jumps.count; i++) {
 		const struct limpet_inline_hook_jump *jump = &scan->jumps.list[i];
@@ -198,7 +198,7 @@ static void find_jumps(struct scan *scan, const uint8_t *piece, size_t bytes)
 			at -= PAGE;
 		for (; at <= end; at += PAGE)
 			scan->copied_jumps +=
-				memcmp(piece + at, jump->bytes, sizeof(jump->bytes)) == 0;
+				memcmp(window + at, jump->bytes, sizeof(jump->bytes)) == 0;
 	}
 }
 
@@ -212,16 +212,16 @@ static int scan_range(struct scan *scan, uint64_t start, uint64_t end)
 		.found = note,
 		.context = scan,
 	};
-	uint8_t *piece = scan->buffer + LIMPET_ADDRESSES_BLOCK;
+	uint8_t *window = scan->buffer + LIMPET_ADDRESSES_BLOCK;
 	bool code = holds_distances(scan, scan->map);
 
-	/* Memory in one piece may come in several ranges: an address may lie across two. */
+	/* Memory in one mapping may come in several ranges: an address may lie across two. */
 	if (start != scan->scanned_end)
 		memset(scan->buffer, 0, LIMPET_ADDRESSES_BLOCK);
 	while (start < end) {
-		size_t bytes = end - start < PIECE ? (size_t)(end - start) : PIECE;
-		ssize_t got = read_piece(scan, start, piece, bytes);
-		int error = look_around(scan);
+		size_t bytes = end - start < WINDOW ? (size_t)(end - start) : WINDOW;
+		ssize_t got = read_window(scan, start, window, bytes);
+		int error = run_idle(scan);
 
 		if (error)
 			return error;
@@ -229,14 +229,14 @@ static int scan_range(struct scan *scan, uint64_t start, uint64_t end)
 			return (int)got;
 		if (got > 0) {
 			scan->stats.scanned_bytes += (uint64_t)got;
-			limpet_addresses_find(&addresses, start, piece, (size_t)got, code);
-			find_jumps(scan, piece, (size_t)got);
+			limpet_addresses_find(&addresses, start, window, (size_t)got, code);
+			find_jumps(scan, window, (size_t)got);
 		}
 		if (got == (ssize_t)bytes)
-			memcpy(piece - LIMPET_ADDRESSES_KEPT, piece + bytes - LIMPET_ADDRESSES_KEPT,
-			       LIMPET_ADDRESSES_KEPT);
+			memcpy(window - LIMPET_ADDRESSES_KEPT,
+			       window + bytes - LIMPET_ADDRESSES_KEPT, LIMPET_ADDRESSES_KEPT);
 		else
-			memset(piece - LIMPET_ADDRESSES_KEPT, 0, LIMPET_ADDRESSES_KEPT);
+			memset(window - LIMPET_ADDRESSES_KEPT, 0, LIMPET_ADDRESSES_KEPT);
 		start += got == (ssize_t)bytes ? bytes
 					       : (got > 0 ? (size_t)got / PAGE * PAGE : 0) + PAGE;
 	}
@@ -261,7 +261,7 @@ static int scan_map(struct scan *scan, const struct limpet_map *map)
 		for (int i = 0; i < count && !error; i++)
 			error = scan_range(scan, ranges[i].start, ranges[i].end);
 		if (!error)
-			error = look_around(scan);
+			error = run_idle(scan);
 	}
 	return error;
 }
@@ -288,7 +288,7 @@ static int scan_all(struct scan *scan)
 }
 
 /* All threads are stopped: checks again what was found, and restores it. */
-static void put_back(struct scan *scan, size_t first, size_t end)
+static void restore_places(struct scan *scan, size_t first, size_t end)
 {
 	for (size_t i = first; i < end; i++) {
 		uint64_t value, original;
@@ -304,7 +304,7 @@ static void put_back(struct scan *scan, size_t first, size_t end)
 }
 
 /* Between the stops the program runs, and may move what was not yet restored. */
-static int put_all_back(struct scan *scan)
+static int restore_all(struct scan *scan)
 {
 	int error = 0;
 
@@ -312,14 +312,14 @@ static int put_all_back(struct scan *scan)
 		size_t left = scan->count - first;
 		struct limpet_stop_all stopped;
 
-		error = look_around(scan);
+		error = run_idle(scan);
 		if (!error)
 			error = limpet_stop_all_begin(scan->options->wait.tracer, scan->target->pid,
 						      0, limpet_monotonic_ns() + PATIENCE_NS,
 						      &stopped);
 		if (error)
 			break;
-		put_back(scan, first, first + (left < STOP_RESTORES ? left : STOP_RESTORES));
+		restore_places(scan, first, first + (left < STOP_RESTORES ? left : STOP_RESTORES));
 		limpet_stop_all_end(&stopped);
 	}
 	return error;
@@ -341,8 +341,8 @@ int limpet_hook_pointers_restore(const struct limpet_target *target,
 	scan->memory = -1;
 	scan->place = place;
 	scan->options = options;
-	scan->next_look_ns = limpet_monotonic_ns() + LOOK_NS;
-	scan->buffer = aligned_alloc(LIMPET_ADDRESSES_BLOCK, PIECE + 2 * LIMPET_ADDRESSES_BLOCK);
+	scan->next_idle_ns = limpet_monotonic_ns() + IDLE_NS;
+	scan->buffer = aligned_alloc(LIMPET_ADDRESSES_BLOCK, WINDOW + 2 * LIMPET_ADDRESSES_BLOCK);
 	error = scan->buffer ? limpet_memory_read_own(target->pid, hooks_address, scan->hooks,
 						      sizeof(scan->hooks))
 			     : -ENOMEM;
@@ -356,7 +356,7 @@ int limpet_hook_pointers_restore(const struct limpet_target *target,
 		error = scan_all(scan);
 	scan->stats.found = (unsigned)scan->count;
 	if (!error && scan->count) {
-		error = put_all_back(scan);
+		error = restore_all(scan);
 		/* A second search finds what was moved meanwhile, and what was too much. */
 		if (!error)
 			error = scan_all(scan);

@@ -206,12 +206,12 @@ static uint64_t relocated_pc(const struct limpet_entries *entries, uint64_t pc)
 }
 
 /* The smallest range that contains all of them. */
-struct span {
+struct bounds {
 	const struct limpet_entries *entries;
 	uint64_t low, bytes;
 };
 
-static struct span span_of(const struct limpet_entries *entries)
+static struct bounds bounds_of(const struct limpet_entries *entries)
 {
 	uint64_t low = UINT64_MAX, high = 0;
 
@@ -221,15 +221,15 @@ static struct span span_of(const struct limpet_entries *entries)
 		low = code->from < low ? code->from : low;
 		high = code->from > high ? code->from : high;
 	}
-	return (struct span){entries, low, high - low + LIMPET_ENTRY_MOVED_MAX};
+	return (struct bounds){entries, low, high - low + LIMPET_ENTRY_MOVED_MAX};
 }
 
 /* Whether a signal handler would return there. */
 static bool is_to_change(const void *context, uint64_t pc)
 {
-	const struct span *span = context;
+	const struct bounds *bounds = context;
 
-	return pc - span->low <= span->bytes && relocated_pc(span->entries, pc);
+	return pc - bounds->low <= bounds->bytes && relocated_pc(bounds->entries, pc);
 }
 
 /* Moves threads out of the bytes that will become jumps, into the relocated prologues. -EAGAIN: not
@@ -240,7 +240,7 @@ static int move_threads(const struct limpet_target *target, const struct limpet_
 {
 	LIMPET_FREE void *stack = malloc(LIMPET_SIGNAL_STACK_BYTES);
 	const struct user_regs_struct *regs = hijacked ? limpet_tracee_regs(hijacked) : NULL;
-	const struct span span = span_of(entries);
+	const struct bounds bounds = bounds_of(entries);
 
 	if (!entries->count)
 		return 0;
@@ -249,13 +249,13 @@ static int move_threads(const struct limpet_target *target, const struct limpet_
 	/* At a safe point a thread is in none of these functions. */
 	if (regs &&
 	    (relocated_pc(entries, regs->rip) ||
-	     limpet_signal_goes_back(target->pid, maps, regs->rsp, stack, is_to_change, &span)))
+	     limpet_signal_goes_back(target->pid, maps, regs->rsp, stack, is_to_change, &bounds)))
 		return -EAGAIN;
 	for (size_t i = 0; i < stopped->count; i++) {
 		regs = limpet_tracee_regs(stopped->list[i]);
 		if (relocated_pc(entries, regs->rip) == UINT64_MAX ||
 		    limpet_signal_goes_back(target->pid, maps, regs->rsp, stack, is_to_change,
-					    &span))
+					    &bounds))
 			return -EAGAIN;
 	}
 	/* The instructions are the same in both places: a thread that was moved may stay there. */
@@ -563,8 +563,8 @@ static int restore(const struct limpet_target *target, int memory,
 }
 
 /* All threads are stopped. */
-static int put_back(const struct limpet_inline_hook_setup *setup, pid_t tid,
-		    const struct changed *changed)
+static int restore_all(const struct limpet_inline_hook_setup *setup, pid_t tid,
+		       const struct changed *changed)
 {
 	LIMPET_CLOSE int memory = open_memory(setup->target, tid);
 	int error = memory < 0 ? memory : 0;
@@ -598,8 +598,8 @@ int limpet_inline_hook_switch_off(const struct limpet_inline_hook_setup *setup)
 			    !setup->may_switch_off(setup->may_context))
 				error = -EAGAIN;
 			if (!error)
-				error = put_back(setup, limpet_tracee_tid(stopped.list[0]),
-						 changed);
+				error = restore_all(setup, limpet_tracee_tid(stopped.list[0]),
+						    changed);
 			limpet_stop_all_end(&stopped);
 			also = also && error;
 			if (!error)

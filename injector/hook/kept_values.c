@@ -11,8 +11,8 @@
 #include "injector/proc/proc.h"
 #include "injector/proc/target_process.h"
 
-#define PIECE_WORDS 8192u
-#define PIECE_BYTES (PIECE_WORDS * sizeof(uint64_t))
+#define WINDOW_WORDS 8192u
+#define WINDOW_BYTES (WINDOW_WORDS * sizeof(uint64_t))
 /* What is read of one module: a tenth of a second. */
 #define MAX_BYTES ((uint64_t)64 << 20)
 
@@ -27,7 +27,7 @@ struct search {
 	bool found[LIMPET_MAX_HOOKS];
 	size_t value_count, found_count;
 	uint64_t bytes_left;
-	uint64_t piece[PIECE_WORDS];
+	uint64_t window[WINDOW_WORDS];
 };
 
 static int compare(const void *left, const void *right)
@@ -63,7 +63,7 @@ static void note_values(struct search *search, const struct limpet_slot *slots, 
 			search->values[search->value_count++] = slots[i].old_value;
 }
 
-static void look_at_words(struct search *search, uint64_t at, size_t count)
+static void scan_words(struct search *search, uint64_t at, size_t count)
 {
 	uint64_t low = UINT64_MAX, high = 0;
 
@@ -72,7 +72,7 @@ static void look_at_words(struct search *search, uint64_t at, size_t count)
 		high = search->values[i] > high ? search->values[i] : high;
 	}
 	for (size_t i = 0; i < count; i++) {
-		const uint64_t place = at + i * sizeof(uint64_t), value = search->piece[i];
+		const uint64_t place = at + i * sizeof(uint64_t), value = search->window[i];
 		size_t k;
 
 		if (value < low || value > high)
@@ -92,15 +92,15 @@ static int read_range(struct search *search, uint64_t start, uint64_t end)
 {
 	while (start < end && search->found_count < search->value_count) {
 		const size_t bytes =
-			end - start < PIECE_BYTES ? (size_t)(end - start) : PIECE_BYTES;
+			end - start < WINDOW_BYTES ? (size_t)(end - start) : WINDOW_BYTES;
 
 		if (search->bytes_left < bytes)
 			return -EFBIG;
 		search->bytes_left -= bytes;
-		if (limpet_memory_read_own(search->kept->modules->target->pid, start, search->piece,
-					   bytes) < 0)
+		if (limpet_memory_read_own(search->kept->modules->target->pid, start,
+					   search->window, bytes) < 0)
 			return -EIO;
-		look_at_words(search, start, bytes / sizeof(uint64_t));
+		scan_words(search, start, bytes / sizeof(uint64_t));
 		start += bytes;
 	}
 	return 0;
@@ -161,7 +161,7 @@ static bool is_copy_of(const struct search *search, const struct limpet_slot *sl
 	return false;
 }
 
-static int take_out(const struct search *search, struct limpet_slot *slots, uint32_t *count)
+static int remove_kept(const struct search *search, struct limpet_slot *slots, uint32_t *count)
 {
 	uint32_t stay = 0;
 	int out;
@@ -189,7 +189,7 @@ static int new_search(const struct limpet_kept_values *kept, const struct limpet
 	search->kept = kept;
 	search->places = calloc(count + 1, sizeof(*search->places));
 	if (!search->places ||
-	    limpet_pages_new(kept->modules->target, LIMPET_PAGES_ASK, &search->pages) < 0) {
+	    limpet_pages_new(kept->modules->target, LIMPET_PAGES_SCAN, &search->pages) < 0) {
 		free(search->places);
 		free(search);
 		return -ENOMEM;
@@ -215,7 +215,7 @@ int limpet_kept_values_leave(const struct limpet_kept_values *kept, struct limpe
 		if (!search->value_count)
 			continue;
 		find_kept(search);
-		out += take_out(search, slots, count);
+		out += remove_kept(search, slots, count);
 	}
 	limpet_pages_free(search->pages);
 	free(search->places);

@@ -156,7 +156,7 @@ static bool is_call(uint32_t symbol)
 /* Calls through the word would have to be seen, and will not be. */
 static int leave_alone(struct planner *planner, uint32_t symbol)
 {
-	planner->plan->slots_not_taken += !planner->learning && is_call(symbol);
+	planner->plan->slots_unhooked += !planner->learning && is_call(symbol);
 	return 0;
 }
 
@@ -233,7 +233,7 @@ static uint64_t unbound_original(struct planner *planner, uint32_t symbol)
 						     limpet_family[symbol].name, &original);
 	if (definitions <= 1)
 		return original;
-	planner->plan->slots_not_taken++;
+	planner->plan->slots_unhooked++;
 	return 0;
 }
 
@@ -273,7 +273,7 @@ static void plan_copy(struct planner *planner, const struct limpet_slot *slot)
 		if (plan->slot_count < LIMPET_MAX_SLOTS)
 			plan->slots[plan->slot_count++] = copy;
 		else
-			plan->slots_not_taken++;
+			plan->slots_unhooked++;
 	}
 }
 
@@ -289,7 +289,7 @@ static void note_copied(struct planner *planner, const struct limpet_slot_tables
 	if (planner->copied_count == MAX_COPIED ||
 	    limpet_reserve(&planner->copied, &planner->copied_capacity, planner->copied_count + 1,
 			   sizeof(*planner->copied)) < 0) {
-		planner->plan->slots_not_taken++;
+		planner->plan->slots_unhooked++;
 		return;
 	}
 	for (size_t i = 0; i < modules->count; i++) {
@@ -411,7 +411,7 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 		return 0;
 	if (plan->slot_count == LIMPET_MAX_SLOTS ||
 	    hook_for(planner, found->symbol, original, &hook) < 0) {
-		plan->slots_not_taken++;
+		plan->slots_unhooked++;
 		return 0;
 	}
 	slot = &plan->slots[plan->slot_count++];
@@ -452,7 +452,7 @@ static void scan(struct planner *planner, int (*visit)(const struct limpet_slot_
 			continue;
 		error = limpet_module_tables_read(modules->target, planner->module, &tables);
 		if (error == -EFBIG || error == -EOPNOTSUPP || error == -ENOMEM)
-			planner->plan->slots_not_taken += !planner->learning && !program_only;
+			planner->plan->slots_unhooked += !planner->learning && !program_only;
 		if (error)
 			continue;
 		tables.aliases = planner->aliases.list;
@@ -519,7 +519,7 @@ static void linker_slot(struct planner *planner, const struct limpet_module *lin
 	    hook_for(planner, symbol, original, &slot.hook) == 0)
 		plan->slots[plan->slot_count++] = slot;
 	else
-		plan->slots_not_taken++;
+		plan->slots_unhooked++;
 }
 
 static void plan_linker(struct planner *planner)
@@ -702,7 +702,7 @@ static uint32_t owner_number(struct limpet_plan *plan, const char *name)
 	return i + 1;
 }
 
-static void tell_apart(struct planner *planner)
+static void number_owners(struct planner *planner)
 {
 	struct limpet_plan *plan = planner->plan;
 	char name[LIMPET_ENTRY_OWNER_BYTES];
@@ -1026,7 +1026,7 @@ static int leave_kept(struct planner *planner)
 
 	if (left < 0)
 		return left;
-	planner->plan->slots_not_taken += (uint32_t)left;
+	planner->plan->slots_unhooked += (uint32_t)left;
 	return 0;
 }
 
@@ -1041,7 +1041,7 @@ static int plan_slots(struct planner *planner)
 	find_defaults(planner);
 	find_copied(planner);
 	error = limpet_slot_aliases_find(planner->modules, &planner->aliases);
-	planner->plan->slots_not_taken += planner->aliases.left_out;
+	planner->plan->slots_unhooked += planner->aliases.left_out;
 	scan(planner, slot_found, false);
 	if (!error)
 		error = leave_kept(planner);
@@ -1082,11 +1082,11 @@ int limpet_plan_make(struct limpet_modules *modules, struct limpet_entries *entr
 		return limpet_err_set(err, error, "out of memory");
 	/* Otherwise the agent examines them, as if they were loaded later. */
 	if (ret->method == LIMPET_METHOD_OUTSIDE)
-		ret->slots_not_taken += modules->unlisted;
+		ret->slots_unhooked += modules->unlisted;
 	called = ret->slot_count;
 	plan_linker(&planner);
 	plan_symbols(&planner);
-	tell_apart(&planner);
+	number_owners(&planner);
 	ret->start.slot_count = ret->slot_count;
 	if (!called && !entries->count)
 		return limpet_err_set(err, -ENOENT,

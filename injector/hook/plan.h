@@ -25,7 +25,7 @@ struct limpet_plan {
 	uint64_t loader_lock;      /* limpet_loader_lock_find() */
 	int64_t loader_error;      /* limpet_loader_error_find() */
 	struct limpet_slot *slots; /* in the segment's table, where the target can write */
-	uint32_t slot_count, slots_not_taken;
+	uint32_t slot_count, slots_unhooked;
 	/* If blocks come from more than one allocator: the names of the numbers of
 	 * LIMPET_HOOK_OWNER, from 1. */
 	char owners[LIMPET_HOOK_OWNERS][LIMPET_ENTRY_OWNER_BYTES];

@@ -37,7 +37,7 @@ unsigned limpet_remote_patch_check(struct limpet_slot *slots, uint32_t count,
 	return gone;
 }
 
-static uint32_t put_in(int memory, struct limpet_slot *slot, uint64_t original, uint64_t thunk)
+static uint32_t install(int memory, struct limpet_slot *slot, uint64_t original, uint64_t thunk)
 {
 	uint64_t ours = limpet_slot_value_ours(slot, thunk);
 	int answer = limpet_memory_exchange_stopped(memory, slot->address, slot->old_value, ours);
@@ -52,9 +52,9 @@ static uint32_t put_in(int memory, struct limpet_slot *slot, uint64_t original, 
 	return answer ? LIMPET_SLOT_FOREIGN : LIMPET_SLOT_PATCHED;
 }
 
-unsigned limpet_remote_patch_put_in(int memory, struct limpet_slot *slots, uint32_t count,
-				    const struct limpet_hook *hooks, uint64_t thunks,
-				    uint64_t thunk_bytes)
+unsigned limpet_remote_patch_install(int memory, struct limpet_slot *slots, uint32_t count,
+				     const struct limpet_hook *hooks, uint64_t thunks,
+				     uint64_t thunk_bytes)
 {
 	unsigned done = 0;
 
@@ -65,8 +65,8 @@ unsigned limpet_remote_patch_put_in(int memory, struct limpet_slot *slots, uint3
 		if (slot->state != LIMPET_SLOT_PLANNED)
 			continue;
 		step = limpet_step_begin(LIMPET_STEP_WRITE_SLOT, 0, 0);
-		slot->state = put_in(memory, slot, hooks[slot->hook].original,
-				     thunks + slot->hook * thunk_bytes);
+		slot->state = install(memory, slot, hooks[slot->hook].original,
+				      thunks + slot->hook * thunk_bytes);
 		limpet_step_end(&step, 0);
 		done += slot->state == LIMPET_SLOT_PATCHED;
 	}
@@ -74,7 +74,7 @@ unsigned limpet_remote_patch_put_in(int memory, struct limpet_slot *slots, uint3
 }
 
 /* 1: restored; 0: it is not ours, or gone; -EBUSY. */
-static int put_back(int memory, const struct limpet_slot *slot, uint64_t thunk, uint64_t original)
+static int restore(int memory, const struct limpet_slot *slot, uint64_t thunk, uint64_t original)
 {
 	uint64_t value = limpet_slot_value_before(slot, original);
 	uint64_t ours = limpet_slot_value_ours(slot, thunk);
@@ -136,8 +136,8 @@ static int pass_loader_hooks(int memory, const struct limpet_agent_info *info,
 	return 0;
 }
 
-int limpet_remote_patch_put_back(const struct limpet_target *target, int memory,
-				 const struct limpet_agent_info *info)
+int limpet_remote_patch_restore(const struct limpet_target *target, int memory,
+				const struct limpet_agent_info *info)
 {
 	LIMPET_FREE struct limpet_slot *slots = NULL;
 	struct limpet_hook hooks[LIMPET_MAX_HOOKS];
@@ -154,8 +154,8 @@ int limpet_remote_patch_put_back(const struct limpet_target *target, int memory,
 		if (slots[i].hook >= LIMPET_MAX_HOOKS)
 			continue;
 		step = limpet_step_begin(LIMPET_STEP_WRITE_SLOT_BACK, 0, 0);
-		answer = put_back(memory, &slots[i], thunk_of(info, &slots[i]),
-				  hooks[slots[i].hook].original);
+		answer = restore(memory, &slots[i], thunk_of(info, &slots[i]),
+				 hooks[slots[i].hook].original);
 		limpet_step_end(&step, answer < 0 ? answer : 0);
 		if (answer < 0)
 			error = answer;

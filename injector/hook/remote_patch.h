@@ -31,15 +31,15 @@ unsigned limpet_remote_patch_check(struct limpet_slot *slots, uint32_t count,
 /* Patches the planned slots of `slots`, our own copy and not the one that the target shares, with
  * the hooks `hooks`, and notes the result of each. `memory`: the target's, writable. Returns how
  * many were patched. */
-unsigned limpet_remote_patch_put_in(int memory, struct limpet_slot *slots, uint32_t count,
-				    const struct limpet_hook *hooks, uint64_t thunks,
-				    uint64_t thunk_bytes);
+unsigned limpet_remote_patch_install(int memory, struct limpet_slot *slots, uint32_t count,
+				     const struct limpet_hook *hooks, uint64_t thunks,
+				     uint64_t thunk_bytes);
 
 /* Restores every slot that still leads to the agent, by the slot table in the target's memory
  * (`info`: what the agent says about itself). Returns how many were restored, or -errno (-EBUSY:
  * some could not be). */
-int limpet_remote_patch_put_back(const struct limpet_target *target, int memory,
-				 const struct limpet_agent_info *info);
+int limpet_remote_patch_restore(const struct limpet_target *target, int memory,
+				const struct limpet_agent_info *info);
 
 /* Whether some slot leads to the agent, while the target runs. 1, 0 or -errno. */
 int limpet_remote_patch_leads_there(const struct limpet_target *target,

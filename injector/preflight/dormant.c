@@ -238,7 +238,7 @@ int limpet_dormant_check(const struct limpet_target *target)
 	}
 }
 
-enum limpet_left limpet_dormant_look(const struct limpet_target *target, struct limpet_err *err)
+enum limpet_left limpet_dormant_probe(const struct limpet_target *target, struct limpet_err *err)
 {
 	struct limpet_maps maps;
 	enum limpet_left left = LIMPET_LEFT_NOTHING;

@@ -37,7 +37,7 @@ enum limpet_left {
 	LIMPET_LEFT_MSEAL, /* mappings that cannot be removed (mseal.h) */
 };
 /* `err`: with words for LIMPET_LEFT_MSEAL alone. */
-enum limpet_left limpet_dormant_look(const struct limpet_target *target, struct limpet_err *err);
+enum limpet_left limpet_dormant_probe(const struct limpet_target *target, struct limpet_err *err);
 /* Whether the process is frozen, so that nothing can be removed from it until it is thawed; then
  * says so, with the command that thaws it as the hint. */
 bool limpet_dormant_is_frozen(const struct limpet_target *target, struct limpet_err *err);

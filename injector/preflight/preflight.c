@@ -358,9 +358,9 @@ static int run_checks(struct limpet_check *check)
 }
 
 /* *ret_resident: the thread through which the process was examined. */
-static int look_once(const struct limpet_target *target,
-		     const struct limpet_preflight_options *options, struct limpet_preflight *ret,
-		     pid_t *ret_resident, struct limpet_err *err)
+static int examine_once(const struct limpet_target *target,
+			const struct limpet_preflight_options *options,
+			struct limpet_preflight *ret, pid_t *ret_resident, struct limpet_err *err)
 {
 	const pid_t pid = target->pid;
 	struct limpet_check check = {.target = target, .resident = pid, .out = ret, .err = err};
@@ -420,21 +420,22 @@ static int look_once(const struct limpet_target *target,
 }
 
 /* If the main thread has just ended, repeats the checks through another thread. */
-static int look(const struct limpet_target *target, const struct limpet_preflight_options *options,
-		struct limpet_preflight *ret, struct limpet_err *err)
+static int examine(const struct limpet_target *target,
+		   const struct limpet_preflight_options *options, struct limpet_preflight *ret,
+		   struct limpet_err *err)
 {
-	struct limpet_err looked;
+	struct limpet_err examined;
 	pid_t resident = target->pid, before;
 	int result;
 
 	do {
 		before = resident;
-		memset(&looked, 0, sizeof(looked));
-		result = look_once(target, options, ret, &resident, &looked);
+		memset(&examined, 0, sizeof(examined));
+		result = examine_once(target, options, ret, &resident, &examined);
 	} while (ret->verdict == LIMPET_PREFLIGHT_REFUSED && resident == before &&
 		 limpet_proc_resident(target->pid) != resident);
 	if (err)
-		*err = looked;
+		*err = examined;
 	return result;
 }
 
@@ -447,9 +448,9 @@ int limpet_preflight_run(const struct limpet_target *target,
 
 	/* On a busy machine these hundredths of a second of a processor took up to two seconds. */
 	if (!options || !options->hurried || limpet_priority_has_one_processor())
-		return look(target, options, ret, err);
+		return examine(target, options, ret, err);
 	before = limpet_priority_raise(LIMPET_PRIORITY_WORK);
-	result = look(target, options, ret, err);
+	result = examine(target, options, ret, err);
 	limpet_priority_restore(before);
 	return result;
 }

@@ -22,7 +22,7 @@ struct limpet_check {
 	struct limpet_proc_status status;
 	struct limpet_maps maps; /* empty when they cannot be read */
 	/* What is read from the target's memory, once for all checks. */
-	bool looked;
+	bool examined;
 	int plan_error; /* why there is none */
 	struct limpet_attach_plan *plan;
 	struct limpet_preflight *out;

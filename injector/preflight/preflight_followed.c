@@ -91,7 +91,7 @@ static struct hooked find_hooked(struct limpet_check *check, const struct limpet
 	return hooked;
 }
 
-static void say_hooked(struct limpet_check *check, const char *name, const struct hooked *hooked)
+static void report_hooked(struct limpet_check *check, const char *name, const struct hooked *hooked)
 {
 	const size_t count = hooked->count;
 
@@ -168,7 +168,7 @@ static void check_go(struct limpet_check *check, const struct limpet_program *pr
 	char share[64];
 
 	if (hooked.count)
-		say_hooked(check, "its C library", &hooked);
+		report_hooked(check, "its C library", &hooked);
 	limpet_check_note_unseen(check, "the Go runtime", NULL, share, sizeof(share));
 	limpet_check_add(
 		check, LIMPET_FINDING_WARNING, "allocator", "Go",
@@ -191,10 +191,11 @@ void limpet_check_own_allocator(struct limpet_check *check, const struct limpet_
 	if (!name && (program->own_pools || program->own_operators)) {
 		hooked = find_hooked(check, program);
 		if (hooked.count)
-			say_hooked(check,
-				   program->own_pools ? "a pool that reports itself (limpet.h)"
-						      : "a replacement of operator new and delete",
-				   &hooked);
+			report_hooked(check,
+				      program->own_pools
+					      ? "a pool that reports itself (limpet.h)"
+					      : "a replacement of operator new and delete",
+				      &hooked);
 	}
 	if (!name)
 		return;
@@ -208,7 +209,7 @@ void limpet_check_own_allocator(struct limpet_check *check, const struct limpet_
 		return;
 	if (hooked.count) {
 		append(check->out->allocators, sizeof(check->out->allocators), name);
-		say_hooked(check, name, &hooked);
+		report_hooked(check, name, &hooked);
 		if (hooked.thread_heaps)
 			limpet_check_add(
 				check, LIMPET_FINDING_WARNING, "allocator", name,
@@ -262,7 +263,7 @@ static void check_found(struct limpet_check *check, const struct limpet_attach_p
 		if (!is_found(&list->list[i]) || !is_first)
 			continue;
 		for (size_t k = i; k < list->count && !strcmp(list->list[k].owner, owner); k++) {
-			taken += entries->is_taken[k] && list->list[k].what.op != LIMPET_OP_NONE;
+			taken += entries->is_listed[k] && list->list[k].what.op != LIMPET_OP_NONE;
 			unknown += list->list[k].what.op == LIMPET_OP_NONE;
 		}
 		if (taken) {
@@ -307,7 +308,7 @@ void limpet_check_listed(struct limpet_check *check)
 		limpet_check_refuse(check, -ENOENT, "alloc-functions", "functions not found",
 				    "functions that you named do not exist: %s", missing);
 		limpet_check_hint(check, "list those that exist: nm --defined-only FILE");
-	} else if (list_missing(list, plan->entries.is_taken, missing, sizeof(missing))) {
+	} else if (list_missing(list, plan->entries.is_listed, missing, sizeof(missing))) {
 		limpet_check_refuse(check, -ENOTSUP, "alloc-functions", "functions not hooked",
 				    "functions that you named cannot be hooked: %s%s%.100s%s",
 				    missing, why[0] ? " (" : "", why, why[0] ? ")" : "");
@@ -377,7 +378,7 @@ void limpet_check_unfollowed(struct limpet_check *check)
 		return;
 	options.modules = &plan->modules;
 	if (limpet_entries_have_others(&plan->entries, check->target, &plan->modules) ||
-	    limpet_memory_owners_take(check->target, &options, &memory) != 0)
+	    limpet_memory_owners_read(check->target, &options, &memory) != 0)
 		return;
 	/* Both figures are of the same moment. */
 	check->out->rss_bytes = memory.bytes[LIMPET_MEMORY_RSS];
@@ -394,7 +395,7 @@ void limpet_check_unfollowed(struct limpet_check *check)
 		return;
 	append(check->out->unfollowed, sizeof(check->out->unfollowed), names);
 	unfollowed = limpet_unfollowed_judge(others, NULL, 0, names);
-	limpet_unfollowed_say(&unfollowed, words, sizeof(words));
+	limpet_unfollowed_format(&unfollowed, words, sizeof(words));
 	limpet_check_add(check, LIMPET_FINDING_WARNING, "unfollowed", "memory of others", "%s",
 			 words);
 	limpet_check_hint_pages(check, "", "");

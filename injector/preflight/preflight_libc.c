@@ -51,7 +51,7 @@ static bool map_search(struct limpet_module_memory *memory, const struct limpet_
 }
 
 /* The leading "2.36" or "1.2.3" of `text`. */
-static void take_version(const char *text, char *ret, size_t room)
+static void parse_version(const char *text, char *ret, size_t room)
 {
 	size_t length = strspn(text, "0123456789.");
 
@@ -84,7 +84,7 @@ static void libc_version(struct limpet_check *check, const char *kind, char *ret
 			continue;
 		at = strstr(banner, "release version ");
 		if (at)
-			take_version(at + strlen("release version "), version, sizeof(version));
+			parse_version(at + strlen("release version "), version, sizeof(version));
 	}
 	limpet_module_memory_free(memory);
 	snprintf(ret, room, "%s%s%s", kind, version[0] ? " " : "", version);

@@ -14,7 +14,7 @@
 
 #define BIT_SYS_PTRACE (1ull << CAP_SYS_PTRACE)
 /* For how long a process of the program's own may trace it: a second. */
-#define OWN_TRACER_LOOKS 100u
+#define OWN_TRACER_READS 100u
 #define OWN_TRACER_PAUSE_NS 10000000
 
 enum limpet_permission_reason limpet_permission_explain(const struct limpet_permission_facts *facts)
@@ -252,9 +252,9 @@ static pid_t find_tracer(const struct limpet_check *check, char ret_name[LIMPET_
 	const pid_t pid = check->target->pid;
 	pid_t by;
 
-	for (unsigned looks = 0;; looks++) {
+	for (unsigned reads = 0;; reads++) {
 		by = limpet_proc_tracer(pid, check->options.quick ? 0 : 256, ret_name);
-		if (check->options.quick || looks == OWN_TRACER_LOOKS ||
+		if (check->options.quick || reads == OWN_TRACER_READS ||
 		    !limpet_proc_is_own_tracer(pid, by))
 			return by;
 		nanosleep(&pause, NULL);

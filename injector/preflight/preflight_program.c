@@ -17,10 +17,10 @@ struct limpet_attach_plan *limpet_check_plan(struct limpet_check *check)
 {
 	if (check->options.quick || check->out->verdict != LIMPET_PREFLIGHT_OK)
 		return NULL;
-	if (!check->looked)
+	if (!check->examined)
 		check->plan_error = limpet_attach_plan_new(check->target, &check->options.config,
 							   &check->plan, NULL);
-	check->looked = true;
+	check->examined = true;
 	return check->plan;
 }
 
@@ -40,7 +40,7 @@ static void check_other_libcs(struct limpet_check *check, struct limpet_modules 
 	}
 }
 
-static void say_method(struct limpet_check *check, const struct limpet_attach_plan *plan)
+static void report_method(struct limpet_check *check, const struct limpet_attach_plan *plan)
 {
 	switch (plan->hooks.method) {
 	case LIMPET_METHOD_ANY: /* until what is in the way is removed */
@@ -93,7 +93,7 @@ static int check_loader(struct limpet_check *check)
 	if (!plan)
 		return check->plan_error == -ENOMEM ? -ENOMEM : 0;
 	if (!plan->error || (plan->error == -ENOENT && has_agent(check->target->pid))) {
-		say_method(check, plan);
+		report_method(check, plan);
 	} else if (plan->error == -ENOTSUP) {
 		limpet_check_refuse(check, -ENOTSUP, "agent", "no dlopen", "%s", plan->err.message);
 		limpet_check_hint(check, "%s", plan->err.hint);

@@ -15,7 +15,7 @@
 
 /* Filters belong to threads. Threads with the same number of filters nearly always have the same
  * filters (a filter cannot be removed); one thread of each kind is read. */
-#define THREADS_LOOKED_AT 1024
+#define THREADS_READ_MAX 1024
 #define KINDS_LIMIT 8
 /* How long to wait for a thread that would not notice a stop. */
 #define POLITE_NS UINT64_C(1000000000)
@@ -43,7 +43,7 @@ static int find_kinds(const struct limpet_check *check, struct kind kinds[KINDS_
 	LIMPET_FREE pid_t *tids = NULL;
 	int tid_count = limpet_proc_tasks(check->target->pid, &tids), count = 0;
 
-	for (int i = 0; i < tid_count && i < THREADS_LOOKED_AT; i++) {
+	for (int i = 0; i < tid_count && i < THREADS_READ_MAX; i++) {
 		const uint64_t seen = limpet_seccomp_kind(check->target, tids[i]);
 		struct kind kind = {.tid = tids[i], .filters = seen - 1};
 		int k;

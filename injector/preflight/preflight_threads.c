@@ -23,7 +23,7 @@ static bool is_alive(pid_t tid)
 	struct limpet_proc_status status;
 	int error = limpet_proc_status_read(tid, &status);
 
-	return !limpet_proc_says_gone(error) && (error || !status.kernel_thread) &&
+	return !limpet_proc_is_gone(error) && (error || !status.kernel_thread) &&
 	       !limpet_proc_is_exiting(tid);
 }
 

@@ -183,8 +183,8 @@ uint32_t limpet_seccomp_evaluate(const struct limpet_seccomp_filters *filters,
 
 /* ------------------------------------------------------------------ verdicts */
 
-static uint32_t ask(const struct limpet_seccomp_filters *filters, int number,
-		    const uint64_t args[6])
+static uint32_t evaluate(const struct limpet_seccomp_filters *filters, int number,
+			 const uint64_t args[6])
 {
 	struct seccomp_data data = {
 		.nr = number,
@@ -226,7 +226,7 @@ void limpet_seccomp_judge(const struct limpet_seccomp_filters *filters, bool loc
 
 		if (call->number == SYS_munlock && !locked)
 			continue;
-		action = ask(filters, call->number, call->args);
+		action = evaluate(filters, call->number, call->args);
 		if (harmless(call, action))
 			continue;
 		if (!verdict.call || (int32_t)(action & SECCOMP_RET_ACTION_FULL) <
@@ -235,7 +235,7 @@ void limpet_seccomp_judge(const struct limpet_seccomp_filters *filters, bool loc
 			verdict.action = action;
 		}
 	}
-	action = ask(filters, SYS_mprotect, make_executable);
+	action = evaluate(filters, SYS_mprotect, make_executable);
 	verdict.denies_exec = (action & SECCOMP_RET_ACTION_FULL) != SECCOMP_RET_ALLOW &&
 			      (action & SECCOMP_RET_ACTION_FULL) != SECCOMP_RET_LOG;
 	*ret_verdict = verdict;

@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "common/apart.h"
+#include "common/subprocess.h"
 #include "injector/preflight/seccomp_eval.h"
 
 #define SCRATCH_BYTES 65536
@@ -157,7 +157,7 @@ int limpet_seccomp_probe(struct limpet_seccomp_verdict *ret_verdict)
 		;
 	if (ready <= 0)
 		kill(pid, SIGKILL);
-	(void)limpet_apart_wait(pid);
+	(void)limpet_subprocess_wait(pid);
 	if (r == 0)
 		judge(probe, ready <= 0 ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_KILL_PROCESS,
 		      ret_verdict);

@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/apart.h"
 #include "common/clock.h"
+#include "common/subprocess.h"
 #include "injector/preflight/seccomp_eval.h"
 #include "injector/proc/proc.h"
 #include "injector/ptrace/arch.h"
@@ -118,7 +118,7 @@ static int collect_by_helper(pid_t tid, struct readout *readout)
 	int ready, r = 0;
 
 	(void)!limpet_proc_status_read(tid, &status);
-	limpet_timed_wait_look(status.tgid, tid, &wait);
+	limpet_timed_wait_probe(status.tgid, tid, &wait);
 	readout->result = -EINPROGRESS;
 	child = fork();
 	if (child < 0)
@@ -134,7 +134,7 @@ static int collect_by_helper(pid_t tid, struct readout *readout)
 	while (ready < 0 && errno == EINTR);
 	if (ready <= 0)
 		kill(child, SIGKILL);
-	(void)limpet_apart_wait(child);
+	(void)limpet_subprocess_wait(child);
 	if (r < 0)
 		return r;
 	return readout->result == -EINPROGRESS ? -ETIMEDOUT : readout->result;

@@ -12,7 +12,7 @@
 #include "injector/proc/proc_files.h"
 
 #define PAGE 4096u
-#define MAX_PIECES 512u
+#define MAX_PARTS 512u
 #define MAX_PROBES 64u
 
 static _Thread_local struct limpet_memory_calls *counted;
@@ -34,7 +34,7 @@ void limpet_memory_count_call(pid_t pid)
 
 /* Makes either call; if the main thread has ended, and released its memory, through another thread.
  */
-static ssize_t move(bool write, pid_t pid, struct iovec *local, struct iovec *remote, size_t pieces)
+static ssize_t move(bool write, pid_t pid, struct iovec *local, struct iovec *remote, size_t parts)
 {
 	ssize_t (*const call)(pid_t, const struct iovec *, unsigned long, const struct iovec *,
 			      unsigned long, unsigned long) =
@@ -43,7 +43,7 @@ static ssize_t move(bool write, pid_t pid, struct iovec *local, struct iovec *re
 	pid_t resident;
 
 	limpet_memory_count_call(pid);
-	answer = call(pid, local, 1, remote, pieces, 0);
+	answer = call(pid, local, 1, remote, parts, 0);
 	limpet_memory_count_call(pid);
 	if (answer >= 0 || errno != ESRCH)
 		return answer;
@@ -52,7 +52,7 @@ static ssize_t move(bool write, pid_t pid, struct iovec *local, struct iovec *re
 	if (resident == pid)
 		return answer;
 	limpet_memory_count_call(pid);
-	answer = call(resident, local, 1, remote, pieces, 0);
+	answer = call(resident, local, 1, remote, parts, 0);
 	limpet_memory_count_call(pid);
 	return answer;
 }
@@ -72,15 +72,15 @@ ssize_t limpet_memory_read_some(pid_t pid, uint64_t address, void *ret, size_t b
 {
 	size_t done = read_whole(pid, address, ret, bytes);
 
-	/* Reads what is left with one remote piece per page: the kernel stops at the first piece
-	 * that faults, and counts the complete pieces before it. */
+	/* Reads what is left with one remote part per page: the kernel stops at the first part
+	 * that faults, and counts the complete parts before it. */
 	while (done < bytes) {
 		struct iovec local = {(uint8_t *)ret + done, 0};
-		struct iovec remote[MAX_PIECES];
+		struct iovec remote[MAX_PARTS];
 		size_t count = 0, asked = 0;
 		ssize_t answer;
 
-		while (count < MAX_PIECES && done + asked < bytes) {
+		while (count < MAX_PARTS && done + asked < bytes) {
 			uint64_t at = address + done + asked;
 			size_t part = PAGE - (at & (PAGE - 1));
 

@@ -71,7 +71,7 @@ static void mark(struct range *range, uint64_t start, uint64_t end, bool present
 	}
 }
 
-static int ask(struct limpet_process_reader *process, struct range *range, uint64_t start)
+static int read_range(struct limpet_process_reader *process, struct range *range, uint64_t start)
 {
 	const uint64_t end =
 		process->limit - start < RANGE_BYTES ? process->limit : start + RANGE_BYTES;
@@ -104,7 +104,7 @@ static int require_page(struct limpet_process_reader *process, uint64_t address,
 
 	if (!range->asked_ns || range->start != start || now > range->asked_ns + FRESH_NS ||
 	    (!is_present(range, page) && now > range->asked_ns + ABSENT_NS)) {
-		int error = ask(process, range, start);
+		int error = read_range(process, range, start);
 
 		if (error)
 			return error;
@@ -209,7 +209,7 @@ void limpet_memory_share_begin(struct limpet_memory_share *share,
 
 /* ------------------------------------------------------------------ opening */
 
-static int take_maps(struct limpet_process_reader *process, const struct limpet_target *target)
+static int read_maps(struct limpet_process_reader *process, const struct limpet_target *target)
 {
 	struct limpet_maps maps;
 	int error = limpet_proc_maps_read(target->pid, &maps);
@@ -263,10 +263,10 @@ int limpet_process_reader_new(const struct limpet_target *target,
 	process->memory = limpet_proc_open(target, "mem", O_RDONLY);
 	error = process->memory < 0 ? process->memory : try_pagemap(target);
 	if (!error)
-		error = limpet_pages_new(target, LIMPET_PAGES_ASK, &process->pages);
+		error = limpet_pages_new(target, LIMPET_PAGES_SCAN, &process->pages);
 	if (!error) {
 		limpet_pages_be_exact(process->pages);
-		error = take_maps(process, target);
+		error = read_maps(process, target);
 	}
 	if (error) {
 		limpet_process_reader_free(process);

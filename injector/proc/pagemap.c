@@ -9,7 +9,7 @@
 
 #define PAGE 4096u
 /* Per request: 2 MiB. */
-#define LOOK_PAGES 512u
+#define READ_PAGES 512u
 /* Present, swapped out (Documentation/admin-guide/mm/pagemap.rst). */
 #define EXISTS (UINT64_C(3) << 62)
 
@@ -22,11 +22,11 @@ ssize_t limpet_pagemap_run(int pagemap, uint64_t address, size_t bytes, bool *re
 {
 	const uint64_t first = address / PAGE;
 	size_t count = (size_t)((address + bytes - 1) / PAGE - first + 1), pages = 1, room;
-	uint64_t entries[LOOK_PAGES];
+	uint64_t entries[READ_PAGES];
 	ssize_t got;
 
-	if (count > LOOK_PAGES)
-		count = LOOK_PAGES;
+	if (count > READ_PAGES)
+		count = READ_PAGES;
 	got = pread(pagemap, entries, count * sizeof(entries[0]),
 		    (off_t)(first * sizeof(entries[0])));
 	if (got < (ssize_t)sizeof(entries[0]))

@@ -18,7 +18,7 @@
 #define PAGE 4096u
 /* Bytes per request. The kernel holds the lock of the process's mappings against mmap(2) during a
  * request: a millisecond for 1 GiB whose page tables all exist. */
-#define ASK_BYTES (UINT64_C(1) << 30)
+#define SCAN_BYTES (UINT64_C(1) << 30)
 #define READ_PAGES 16384u
 /* For larger mappings it pays to find out whether they are empty. In a process that holds more
  * memory than this the answer, a walk over all page tables, takes too long. */
@@ -42,7 +42,7 @@ struct pages_scan {
 struct limpet_pages {
 	pid_t pid;
 	int pagemap;
-	bool ask, empty_known, present_only, exact, zero_known;
+	bool can_scan, empty_known, present_only, exact, zero_known;
 	struct limpet_page_range *empty; /* large mappings, sorted by address */
 	size_t empty_count, empty_capacity;
 	uint64_t zero_frame;              /* of the kernel's page of zeros; 0: hidden */
@@ -60,7 +60,7 @@ int limpet_pages_new(const struct limpet_target *target, enum limpet_pages_way w
 	if (!pages)
 		return -ENOMEM;
 	pages->pid = limpet_proc_resident(target->pid);
-	pages->ask = way == LIMPET_PAGES_ASK;
+	pages->can_scan = way == LIMPET_PAGES_SCAN;
 	pages->pagemap = limpet_proc_open(target, "pagemap", O_RDONLY);
 	*ret = pages;
 	return 0;
@@ -88,22 +88,22 @@ void limpet_pages_be_exact(struct limpet_pages *pages)
 	pages->exact = true;
 }
 
-bool limpet_pages_asks(const struct limpet_pages *pages)
+bool limpet_pages_can_scan(const struct limpet_pages *pages)
 {
-	return pages->ask;
+	return pages->can_scan;
 }
 
 /* ---------------------------------------------------------------- by PAGEMAP_SCAN */
 
 /* Any failure: this kernel cannot tell, or limpet is not allowed to ask. */
-static int ask(struct limpet_pages *pages, uint64_t start, uint64_t end, bool own,
-	       struct limpet_page_range *ret, uint64_t *ret_at)
+static int scan_ranges(struct limpet_pages *pages, uint64_t start, uint64_t end, bool own,
+		       struct limpet_page_range *ret, uint64_t *ret_at)
 {
 	const uint64_t unwanted = PAGES_IS_ZERO | (own ? PAGES_IS_FILE : 0);
 	struct pages_scan scan = {
 		.size = sizeof(scan),
 		.start = start,
-		.end = end - start > ASK_BYTES ? start + ASK_BYTES : end,
+		.end = end - start > SCAN_BYTES ? start + SCAN_BYTES : end,
 		.vec = (uint64_t)(uintptr_t)pages->regions,
 		.vec_len = LIMPET_PAGES_RANGES,
 		.max_pages = READ_PAGES,
@@ -313,10 +313,10 @@ int limpet_pages_next(struct limpet_pages *pages, uint64_t start, uint64_t end, 
 
 	start &= ~(uint64_t)(PAGE - 1);
 	end = (end + PAGE - 1) & ~(uint64_t)(PAGE - 1);
-	count = pages->ask ? ask(pages, start, end, own, ret, ret_at) : -ENOTTY;
+	count = pages->can_scan ? scan_ranges(pages, start, end, own, ret, ret_at) : -ENOTTY;
 	if (count >= 0)
 		return count;
-	pages->ask = false;
+	pages->can_scan = false;
 	return read_entries(pages, start, end, own, ret, ret_at);
 }
 

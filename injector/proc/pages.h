@@ -19,11 +19,11 @@ struct limpet_target;
 #define LIMPET_PAGES_RANGES 256u
 
 enum limpet_pages_way {
-	LIMPET_PAGES_ASK, /* PAGEMAP_SCAN of Linux 6.7, which skips ranges without page tables;
+	LIMPET_PAGES_SCAN, /* PAGEMAP_SCAN of Linux 6.7, which skips ranges without page tables;
 			     LIMPET_PAGES_READ if the kernel lacks it */
-	LIMPET_PAGES_READ /* reads an entry of the pagemap for each page, existing or not: some
-			     seconds per terabyte. Large mappings that are empty according to
-			     /proc/PID/smaps are left out */
+	LIMPET_PAGES_READ  /* reads an entry of the pagemap for each page, existing or not: some
+			      seconds per terabyte. Large mappings that are empty according to
+			      /proc/PID/smaps are left out */
 };
 
 struct limpet_page_range {
@@ -44,7 +44,7 @@ void limpet_pages_leave_out_swapped(struct limpet_pages *pages);
  * without shared pages it is left out. */
 void limpet_pages_be_exact(struct limpet_pages *pages);
 /* Whether PAGEMAP_SCAN works, as far as it was tried: then a mapping may have any size. */
-bool limpet_pages_asks(const struct limpet_pages *pages);
+bool limpet_pages_can_scan(const struct limpet_pages *pages);
 
 /* Looks at the first part of a mapping, [start, end), for some milliseconds at most; at pages that
  * are partly in it, as a whole. `own`: of a file that is mapped privately, only what the process

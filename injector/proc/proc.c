@@ -240,7 +240,7 @@ bool limpet_proc_is_exiting(pid_t tid)
 	uint64_t flags;
 	int error = stat_field(tid, 9, &flags);
 
-	return error ? limpet_proc_says_gone(error) : (flags & pf_exiting) != 0;
+	return error ? limpet_proc_is_gone(error) : (flags & pf_exiting) != 0;
 }
 
 /* ------------------------------------------------------------------ identity and limits */

@@ -33,7 +33,7 @@ static void unescape(char *text)
 }
 
 /* Strict about the fixed columns: sscanf would accept signs and blanks, and saturate numbers. */
-static bool take_number(char **at, int base, char end, uint64_t *ret)
+static bool parse_number(char **at, int base, char end, uint64_t *ret)
 {
 	char *stop;
 
@@ -54,14 +54,14 @@ static bool parse_map(char *line, struct limpet_map *ret_map)
 	uint64_t major, minor;
 	char *stop;
 
-	if (!take_number(&line, 16, '-', &map.start) || !take_number(&line, 16, ' ', &map.end))
+	if (!parse_number(&line, 16, '-', &map.start) || !parse_number(&line, 16, ' ', &map.end))
 		return false;
 	if (strnlen(line, 5) < 5 || line[4] != ' ')
 		return false;
 	memcpy(map.perms, line, 4);
 	line += 5;
-	if (!take_number(&line, 16, ' ', &map.offset) || !take_number(&line, 16, ':', &major) ||
-	    !take_number(&line, 16, ' ', &minor))
+	if (!parse_number(&line, 16, ' ', &map.offset) || !parse_number(&line, 16, ':', &major) ||
+	    !parse_number(&line, 16, ' ', &minor))
 		return false;
 	if (*line < '0' || *line > '9')
 		return false;
@@ -147,7 +147,7 @@ struct procmap_query {
 #define LIMPET_PROCMAP_QUERY _IOWR('f', 17, struct procmap_query)
 
 /* Asks the kernel about one address, which reads no others. */
-static int ask_map(int file, uint64_t address, struct limpet_map *ret)
+static int query_map(int file, uint64_t address, struct limpet_map *ret)
 {
 	struct procmap_query query = {.size = sizeof(query), .address = address};
 
@@ -175,7 +175,7 @@ int limpet_proc_maps_at(pid_t pid, const uint64_t *addresses, size_t count,
 
 	memset(ret_maps, 0, count * sizeof(*ret_maps));
 	for (size_t i = 0; i < count && !error; i++) {
-		error = ask_map(file, addresses[i], &ret_maps[i]);
+		error = query_map(file, addresses[i], &ret_maps[i]);
 		error = error == -ENOENT ? 0 : error;
 	}
 	if (!error)
@@ -290,7 +290,7 @@ static char *end_line(char *line)
 }
 
 /* Takes the next mapping as limpet_proc_smaps_next() does. */
-static int take_smap(struct limpet_smaps *smaps, struct limpet_smap *ret_smap)
+static int parse_smap(struct limpet_smaps *smaps, struct limpet_smap *ret_smap)
 {
 	char *line = smaps->next, *keys, *end;
 
@@ -318,7 +318,7 @@ int limpet_proc_smaps_next(struct limpet_smaps *smaps, struct limpet_smap *ret_s
 	int code;
 
 	do {
-		code = take_smap(smaps, &smap);
+		code = parse_smap(smaps, &smap);
 		if (code <= 0)
 			return code;
 	} while (smap.map.start < smaps->end);

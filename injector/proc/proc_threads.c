@@ -71,7 +71,7 @@ int limpet_proc_tasks(pid_t pid, pid_t **ret_tids)
 	LIMPET_FREE int *list = NULL;
 	int count = limpet_proc_tasks_once(pid, &list);
 
-	for (unsigned looks = 1; count > 0 && looks < enough; looks++) {
+	for (unsigned reads = 1; count > 0 && reads < enough; reads++) {
 		LIMPET_FREE int *again = NULL;
 		int *merged;
 		int before = count, more = limpet_proc_tasks_once(pid, &again);
@@ -162,7 +162,7 @@ static int task_file_read(pid_t pid, pid_t tid, const char *name, char **ret_tex
 }
 
 /* Parses "0x1f 0x2 ..." up to the end of the line. */
-static bool take_words(const char *at, uint64_t *ret_words, size_t count)
+static bool parse_words(const char *at, uint64_t *ret_words, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		char *stop;
@@ -201,7 +201,7 @@ int limpet_proc_syscall_read(pid_t pid, pid_t tid, struct limpet_proc_syscall *r
 		return -EBADMSG;
 	if (call.number >= 0)
 		first = LIMPET_COUNT_OF(call.args);
-	if (!take_words(rest, words, first + 2))
+	if (!parse_words(rest, words, first + 2))
 		return -EBADMSG;
 	memcpy(call.args, words, first * sizeof(words[0]));
 	call.sp = words[first];
@@ -211,7 +211,7 @@ int limpet_proc_syscall_read(pid_t pid, pid_t tid, struct limpet_proc_syscall *r
 }
 
 /* Returns false if `text` has no such line. */
-static bool take_number(const char *text, const char *key, uint64_t *ret_value)
+static bool parse_number(const char *text, const char *key, uint64_t *ret_value)
 {
 	const char *value = limpet_proc_status_value(text, key);
 
@@ -230,15 +230,15 @@ int limpet_proc_switches(pid_t pid, pid_t tid, uint64_t *ret_switches)
 
 	if (r < 0)
 		return r;
-	if (!take_number(text, "voluntary_ctxt_switches", &voluntary) ||
-	    !take_number(text, "nonvoluntary_ctxt_switches", &involuntary))
+	if (!parse_number(text, "voluntary_ctxt_switches", &voluntary) ||
+	    !parse_number(text, "nonvoluntary_ctxt_switches", &involuntary))
 		return -EBADMSG;
 	*ret_switches = voluntary + involuntary;
 	return 0;
 }
 
 /* "KEY   :   VALUE" in the lines of a sched file, of which fractions have six digits. */
-static bool take_sched(const char *text, const char *key, uint64_t *ret_value, uint64_t *ret_part)
+static bool parse_sched(const char *text, const char *key, uint64_t *ret_value, uint64_t *ret_part)
 {
 	const size_t bytes = strlen(key);
 	const char *line = text;
@@ -280,8 +280,8 @@ int limpet_proc_sched_read(pid_t pid, pid_t tid, struct limpet_proc_sched *ret)
 	text[got] = 0;
 	/* The line above is the thread's name, which may be anything. */
 	lines = strstr(text, "\n--------------------");
-	if (!lines || !take_sched(lines, "se.exec_start", &ran_ms, &ran_part) ||
-	    !take_sched(lines, "nr_voluntary_switches", &sleeps, &none))
+	if (!lines || !parse_sched(lines, "se.exec_start", &ran_ms, &ran_part) ||
+	    !parse_sched(lines, "nr_voluntary_switches", &sleeps, &none))
 		return -EBADMSG;
 	*ret = (struct limpet_proc_sched){ran_ms * 1000000u + ran_part, sleeps};
 	return 0;
@@ -295,7 +295,7 @@ static int task_number(pid_t pid, pid_t tid, const char *key, uint64_t *ret_valu
 
 	if (r < 0)
 		return r;
-	return take_number(text, key, ret_value) ? 0 : -ENOENT;
+	return parse_number(text, key, ret_value) ? 0 : -ENOENT;
 }
 
 int limpet_proc_task_number(const struct limpet_target *target, pid_t tid, const char *key,

@@ -17,7 +17,7 @@ extern const char *limpet_proc_root;
 
 /* Whether what a read of a process's or thread's file returned says that it has ended. Any other
  * error says nothing of that. */
-static inline bool limpet_proc_says_gone(int error)
+static inline bool limpet_proc_is_gone(int error)
 {
 	return error == -ESRCH || error == -ENOENT;
 }

@@ -16,7 +16,7 @@
 #include "injector/proc/proc_files.h"
 
 /* How often the bytes are compared, should the program be writing there. */
-#define LOOKS 8
+#define TRIES 8
 
 int limpet_target_open(pid_t pid, struct limpet_target *ret, struct limpet_err *err)
 {
@@ -68,7 +68,7 @@ static bool has_first_memory(const struct limpet_target *target)
 {
 	bool same = false;
 
-	for (int i = 0; i < LOOKS && !same; i++) {
+	for (int i = 0; i < TRIES && !same; i++) {
 		uint64_t first[2] = {0}, now[2] = {0};
 		ssize_t bytes =
 			pread(target->memory_fd, first, sizeof(first), (off_t)target->mark_address);
@@ -126,11 +126,11 @@ bool limpet_target_root(const struct limpet_target *target, char ret[LIMPET_TARG
 int limpet_target_explain(const struct limpet_target *target, int error, struct limpet_err *err)
 {
 	const struct timespec pause = {0, 5000000};
-	const unsigned most_looks = 40;
+	const unsigned most_tries = 40;
 	int identity = error ? limpet_target_check(target) : 0;
 
 	/* A thread that disappears may be the beginning of an exec or an exit. */
-	for (unsigned i = 0; error == -ESRCH && !identity && i < most_looks; i++) {
+	for (unsigned i = 0; error == -ESRCH && !identity && i < most_tries; i++) {
 		nanosleep(&pause, NULL);
 		identity = limpet_target_check(target);
 	}

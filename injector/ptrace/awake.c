@@ -33,7 +33,7 @@ void limpet_awake_begin(struct limpet_awake *awake)
 		let_sleep(awake);
 }
 
-void limpet_awake_look(struct limpet_awake *awake, uint64_t now_ns)
+void limpet_awake_check(struct limpet_awake *awake, uint64_t now_ns)
 {
 	if (awake->is_open && now_ns >= awake->until_ns)
 		let_sleep(awake);

@@ -36,7 +36,7 @@ struct limpet_awake {
 /* Before a thread is stopped. Such pairs may be nested. */
 void limpet_awake_begin(struct limpet_awake *awake);
 /* At each wait: lets them sleep after LIMPET_AWAKE_MOST_NS. `now_ns`: monotonic. */
-void limpet_awake_look(struct limpet_awake *awake, uint64_t now_ns);
+void limpet_awake_check(struct limpet_awake *awake, uint64_t now_ns);
 void limpet_awake_end(struct limpet_awake *awake);
 
 #endif

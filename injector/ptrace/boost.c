@@ -37,10 +37,10 @@
 #define NOBODYS_NS 50000u
 /* How often the thread that waits looks for itself while the lender works. */
 #define AWAIT_NS 5000000u
-/* Siblings that are looked at for a turn: each look takes some 10 us. More where the kernel is
+/* Siblings that are probed for a turn: each probe takes some 10 us. More where the kernel is
  * waited for: few are there, and each stands in the way of all others. */
-#define LOOKS 16
-#define LOOKS_IN_KERNEL 64
+#define PROBES 16
+#define PROBES_IN_KERNEL 64
 #define LIST_NS 10000000u
 #define RETURN_MOST_NS 50000000u
 /* An idle machine needs less for any answer. One that was busy is taken to be so for that long. */
@@ -66,7 +66,7 @@ static struct {
 	bool made[THREADS];
 	sem_t lend, lent;  /* from and to the thread that waits, or the watcher */
 	sem_t guard;       /* to the guard: a turn begins, or all is over */
-	sem_t look;        /* to the watcher: until `ready` is false again */
+	sem_t watching;    /* to the watcher: until `ready` is false again */
 	sem_t started;     /* from each */
 	uint64_t until_ns; /* set before `lend` */
 	/* Atomic, as ThreadSanitizer does not know sem_clockwait(). */
@@ -202,9 +202,9 @@ static void list_siblings(void)
 /* The next of its siblings that could run; 0: none of those that were looked at. */
 static pid_t next_sibling(void)
 {
-	const int looks = turns.in_kernel ? LOOKS_IN_KERNEL : LOOKS;
+	const int probes = turns.in_kernel ? PROBES_IN_KERNEL : PROBES;
 
-	for (int i = 0; i < looks && turns.next < turns.count && !is_over(); i++) {
+	for (int i = 0; i < probes && turns.next < turns.count && !is_over(); i++) {
 		const pid_t sibling = turns.siblings[turns.next++];
 		const char state = sibling == turns.tid ? 0 : state_of(turns.pid, sibling);
 
@@ -368,7 +368,7 @@ static bool kernel_can_lend(void)
 
 static bool init_semaphores(void)
 {
-	sem_t *const semaphores[] = {&boost.lend, &boost.lent, &boost.guard, &boost.look,
+	sem_t *const semaphores[] = {&boost.lend, &boost.lent, &boost.guard, &boost.watching,
 				     &boost.started};
 
 	for (size_t i = 0; i < sizeof(semaphores) / sizeof(semaphores[0]); i++)
@@ -503,7 +503,7 @@ static void give_up(void)
 }
 
 /* False: the watcher has it, and has no processor. */
-static bool take_use(void)
+static bool lock_use(void)
 {
 	const struct timespec until = limpet_timespec(limpet_monotonic_ns() + USE_MOST_NS);
 
@@ -547,7 +547,7 @@ void limpet_boost_begin(void)
 	}
 	set_ready(true);
 	limpet_memory_count_calls(&calls);
-	sem_post(&boost.look);
+	sem_post(&boost.watching);
 }
 
 void limpet_boost_end(int nice)
@@ -556,7 +556,7 @@ void limpet_boost_end(int nice)
 		return;
 	limpet_memory_count_calls(NULL);
 	/* From here on the watcher does nothing, and has done all that it began. */
-	if (take_use()) {
+	if (lock_use()) {
 		if (boost.ready) {
 			set_ready(false);
 			release_threads();
@@ -634,7 +634,7 @@ bool limpet_boost_lend(pid_t pid, pid_t tid, uint64_t waited_ns, uint64_t *ret_s
 	bool lends = false;
 
 	*ret_sleep_ns = UINT64_MAX;
-	if (!is_ready() || !take_use())
+	if (!is_ready() || !lock_use())
 		return false;
 	now_ns = limpet_monotonic_ns();
 	if (waited_ns >= UNLENT_NS)
@@ -649,9 +649,9 @@ bool limpet_boost_lend(pid_t pid, pid_t tid, uint64_t waited_ns, uint64_t *ret_s
 	return lends;
 }
 
-void limpet_boost_take_back(void)
+void limpet_boost_return(void)
 {
-	if (!is_ready() || !take_use())
+	if (!is_ready() || !lock_use())
 		return;
 	if (boost.lending)
 		end_lending();
@@ -670,14 +670,14 @@ static bool is_still_there(uint64_t number)
 static void lend_for_call(uint64_t number)
 {
 	const pid_t pid = __atomic_load_n(&calls.pid, __ATOMIC_RELAXED);
-	const struct timespec look = limpet_timespec(WATCH_TURN_NS);
+	const struct timespec watching = limpet_timespec(WATCH_TURN_NS);
 	uint64_t now_ns;
 
 	pthread_mutex_lock(&in_use);
 	now_ns = limpet_monotonic_ns();
 	if (is_still_there(number) && may_lend(pid, now_ns) && begin_lending(pid, 0, now_ns)) {
 		while (is_still_there(number) && limpet_monotonic_ns() < boost.until_ns)
-			nanosleep(&look, NULL);
+			nanosleep(&watching, NULL);
 		end_lending();
 	}
 	/* Nobody waited for this. */
@@ -704,7 +704,7 @@ static void *watch(void *unused)
 	for (;;) {
 		uint64_t before = 0;
 
-		wait_for(&boost.look);
+		wait_for(&boost.watching);
 		while (is_ready()) {
 			const uint64_t number = __atomic_load_n(&calls.number, __ATOMIC_ACQUIRE);
 

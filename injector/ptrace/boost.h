@@ -52,7 +52,7 @@ void limpet_boost_begin(void);
  * the time; who takes longer waits for something else. */
 bool limpet_boost_lend(pid_t pid, pid_t tid, uint64_t waited_ns, uint64_t *ret_sleep_ns);
 /* After the sleep. On return all threads have their own priorities again. */
-void limpet_boost_take_back(void);
+void limpet_boost_return(void);
 /* Gives the lender's priority to a thread of limpet's own in the target that is about to end:
  * nothing can be lent to it when it does. */
 void limpet_boost_raise_last(pid_t tid);

@@ -50,7 +50,7 @@ struct breakpoint {
 };
 
 /* Writes the byte back, unless the program has written there itself. */
-static int take_back(pid_t pid, const struct breakpoint *breakpoint)
+static int restore_byte(pid_t pid, const struct breakpoint *breakpoint)
 {
 	long word;
 
@@ -80,7 +80,7 @@ static int let_child_go(pid_t pid, const struct breakpoint *breakpoint)
 	if (!WIFSTOPPED(status))
 		return 0;
 	if (breakpoint && !breakpoint->by_processor)
-		(void)take_back((pid_t)child, breakpoint);
+		(void)restore_byte((pid_t)child, breakpoint);
 	(void)ptrace(PTRACE_DETACH, (pid_t)child, NULL, NULL);
 	return 0;
 }
@@ -222,7 +222,7 @@ static int clear_breakpoint(pid_t pid, const struct breakpoint *breakpoint)
 		error = poke_debug_register(pid, 7, 0);
 		return error ? error : poke_debug_register(pid, 0, 0);
 	}
-	error = take_back(pid, breakpoint);
+	error = restore_byte(pid, breakpoint);
 	if (error)
 		return error;
 	if (ptrace(PTRACE_GETREGS, pid, NULL, &regs) < 0)

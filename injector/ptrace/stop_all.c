@@ -32,7 +32,7 @@ static int make_room(struct limpet_stop_all *stopped, size_t more)
 }
 
 /* Interrupts the threads that were not interrupted yet; returns how many, or -errno. */
-static int ask(pid_t pid, pid_t except, struct limpet_stop_all *stopped)
+static int request_stops(pid_t pid, pid_t except, struct limpet_stop_all *stopped)
 {
 	LIMPET_FREE pid_t *tids = NULL;
 	LIMPET_FREE struct limpet_timed_wait *waits = NULL;
@@ -46,11 +46,12 @@ static int ask(pid_t pid, pid_t except, struct limpet_stop_all *stopped)
 	if (!error && !stopped->count)
 		waits = calloc((size_t)fresh + 1, sizeof(*waits));
 	for (int i = 0; waits && i < fresh; i++)
-		limpet_timed_wait_look(pid, tids[i], &waits[i]);
+		limpet_timed_wait_probe(pid, tids[i], &waits[i]);
 	limpet_tracer_many(stopped->tracer, true);
 	for (int i = 0; i < fresh && !error; i++) {
-		error = limpet_tracee_ask(stopped->tracer, pid, tids[i], waits ? &waits[i] : NULL,
-					  &stopped->list[stopped->count]);
+		error = limpet_tracee_request_stop(stopped->tracer, pid, tids[i],
+						   waits ? &waits[i] : NULL,
+						   &stopped->list[stopped->count]);
 		if (!error) {
 			stopped->count++;
 			asked++;
@@ -126,7 +127,7 @@ int limpet_stop_all_begin(struct limpet_tracer *tracer, pid_t pid, pid_t except,
 		size_t first = stopped.count;
 		int awaited;
 
-		asked = ask(pid, except, &stopped);
+		asked = request_stops(pid, except, &stopped);
 		awaited = await(&stopped, first, deadline_ns);
 		error = asked < 0 ? asked : awaited;
 	} while (!error && asked);

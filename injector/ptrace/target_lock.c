@@ -23,8 +23,8 @@ static bool lock(int fd)
 	return fcntl(fd, F_OFD_SETLK, &byte) == 0;
 }
 
-int limpet_target_lock_take(struct limpet_tracer *tracer, pid_t pid, uint64_t deadline_ns,
-			    struct limpet_err *err)
+int limpet_target_lock_acquire(struct limpet_tracer *tracer, pid_t pid, uint64_t deadline_ns,
+			       struct limpet_err *err)
 {
 	const struct timespec pause = {0, 1000000};
 	int fd = (int)syscall(SYS_pidfd_open, pid, 0);

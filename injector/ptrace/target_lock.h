@@ -22,7 +22,7 @@ struct limpet_tracer;
 /* Returns a descriptor that holds the lock until it is closed (O_CLOEXEC: not inherited), or
  * -errno: -EALREADY if another process has held it until `deadline_ns` (monotonic), -ESRCH if there
  * is no such process. */
-int limpet_target_lock_take(struct limpet_tracer *tracer, pid_t pid, uint64_t deadline_ns,
-			    struct limpet_err *err) LIMPET_MUST_CHECK;
+int limpet_target_lock_acquire(struct limpet_tracer *tracer, pid_t pid, uint64_t deadline_ns,
+			       struct limpet_err *err) LIMPET_MUST_CHECK;
 
 #endif

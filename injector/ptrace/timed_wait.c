@@ -72,7 +72,7 @@ static int read_call(pid_t pid, pid_t tid, struct limpet_proc_syscall *ret)
 	return error;
 }
 
-void limpet_timed_wait_look(pid_t pid, pid_t tid, struct limpet_timed_wait *ret)
+void limpet_timed_wait_probe(pid_t pid, pid_t tid, struct limpet_timed_wait *ret)
 {
 	struct limpet_proc_syscall call;
 	struct limpet_proc_sched before, after;

@@ -25,7 +25,7 @@ struct limpet_timed_wait {
 
 /* To be called before the stop: after it, nothing is known. Moves this thread for a moment to the
  * processor that the other one slept on. */
-void limpet_timed_wait_look(pid_t pid, pid_t tid, struct limpet_timed_wait *ret);
+void limpet_timed_wait_probe(pid_t pid, pid_t tid, struct limpet_timed_wait *ret);
 /* It is being released, and goes back into such a call: if it is looked at next, it is first given
  * time to fall asleep there. A thread that is stopped on its way would see EINTR. */
 void limpet_timed_wait_returns(pid_t tid);

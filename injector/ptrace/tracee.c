@@ -123,7 +123,7 @@ static int why_not(pid_t pid, pid_t tid)
 	const int error = limpet_proc_status_read(tid, &status);
 
 	if (error)
-		return limpet_proc_says_gone(error) ? -ESRCH : -EPERM;
+		return limpet_proc_is_gone(error) ? -ESRCH : -EPERM;
 	if (status.state == 'Z' || status.state == 'X' || status.kernel_thread)
 		return -ESRCH;
 	return limpet_proc_is_own_tracer(pid, status.tracer) ? -ETIMEDOUT : -EPERM;
@@ -166,8 +166,8 @@ static long seize(struct limpet_tracer *tracer, pid_t tid)
 	return answer;
 }
 
-int limpet_tracee_ask(struct limpet_tracer *tracer, pid_t pid, pid_t tid,
-		      const struct limpet_timed_wait *wait, struct limpet_tracee **ret)
+int limpet_tracee_request_stop(struct limpet_tracer *tracer, pid_t pid, pid_t tid,
+			       const struct limpet_timed_wait *wait, struct limpet_tracee **ret)
 {
 	struct limpet_tracee *tracee;
 	int error;
@@ -265,9 +265,9 @@ int limpet_tracee_stop(struct limpet_tracer *tracer, pid_t pid, pid_t tid, uint6
 	int error;
 
 	/* No part of the patience: a thread that sleeps and wakes all the time is hard to read. */
-	limpet_timed_wait_look(pid, tid, &wait);
+	limpet_timed_wait_probe(pid, tid, &wait);
 	deadline_ns += limpet_monotonic_ns() - began_ns;
-	error = limpet_tracee_ask(tracer, pid, tid, &wait, &tracee);
+	error = limpet_tracee_request_stop(tracer, pid, tid, &wait, &tracee);
 
 	if (!error)
 		error = limpet_tracee_await(tracee, deadline_ns);
@@ -468,7 +468,7 @@ int limpet_tracee_release(struct limpet_tracee *tracee)
 	}
 	was_hijacked = tracee->hijacked;
 	if (!first)
-		first = was_hijacked ? limpet_tracee_put_back(tracee, deadline_ns)
+		first = was_hijacked ? limpet_tracee_restore(tracee, deadline_ns)
 				     : limpet_tracee_mend_limit(tracee);
 	if (!first && make_rest(tracee, was_hijacked))
 		return 0;

@@ -30,10 +30,10 @@ int limpet_tracee_stop(struct limpet_tracer *tracer, pid_t pid, pid_t tid, uint6
 /* The same in two steps, to stop many threads at once. A thread that was asked will stop soon, and
  * must be awaited. */
 struct limpet_timed_wait;
-/* `wait`: what limpet_timed_wait_look() found before any thread was asked; NULL: nothing. */
-int limpet_tracee_ask(struct limpet_tracer *tracer, pid_t pid, pid_t tid,
-		      const struct limpet_timed_wait *wait,
-		      struct limpet_tracee **ret) LIMPET_MUST_CHECK;
+/* `wait`: what limpet_timed_wait_probe() found before any thread was asked; NULL: nothing. */
+int limpet_tracee_request_stop(struct limpet_tracer *tracer, pid_t pid, pid_t tid,
+			       const struct limpet_timed_wait *wait,
+			       struct limpet_tracee **ret) LIMPET_MUST_CHECK;
 /* On failure it is released or becomes a stray, and is freed. */
 int limpet_tracee_await(struct limpet_tracee *tracee, uint64_t deadline_ns) LIMPET_MUST_CHECK;
 /* Makes a stopped thread continue at another address. -EBUSY: it is in a system call. */
@@ -51,7 +51,7 @@ int limpet_tracee_release(struct limpet_tracee *tracee);
 int limpet_tracee_abandon(struct limpet_tracee *tracee);
 
 /* To be called in other waits for the thread: looks whether it is frozen. */
-bool limpet_tracee_look_frozen(const struct limpet_tracee *tracee);
+bool limpet_tracee_probe_frozen(const struct limpet_tracee *tracee);
 
 pid_t limpet_tracee_tid(const struct limpet_tracee *tracee);
 const struct user_regs_struct *limpet_tracee_regs(const struct limpet_tracee *tracee);

@@ -319,7 +319,7 @@ int limpet_tracee_run(struct limpet_tracee *tracee, uint64_t pc, uint64_t sp, ui
 	tracee->moved = true;
 	/* What is pending tells of stops before this: limpet_tracee_sleep_on() would wake for it.
 	 */
-	(void)limpet_tracee_take_signal();
+	(void)limpet_tracee_consume_signal();
 	error = limpet_tracee_resume(tracee, PTRACE_CONT, 0);
 	if (error)
 		return error;
@@ -355,7 +355,7 @@ int limpet_tracee_halt(struct limpet_tracee *tracee, uint64_t deadline_ns)
 	return limpet_tracee_wait_event(tracee, deadline_ns);
 }
 
-int limpet_tracee_put_back(struct limpet_tracee *tracee, uint64_t deadline_ns)
+int limpet_tracee_restore(struct limpet_tracee *tracee, uint64_t deadline_ns)
 {
 	struct iovec vector = {tracee->xstate, tracee->xstate_bytes};
 	int first = limpet_tracee_leave_syscall_stop(tracee, deadline_ns), error;

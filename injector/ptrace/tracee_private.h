@@ -24,7 +24,7 @@ struct limpet_tracee {
 	bool at_exit;  /* a maker, with all but its exit behind it */
 	bool running;
 	bool group_stop;
-	bool looked, is_here;         /* on our own processor: it runs while we sleep */
+	bool examined, is_here;       /* on our own processor: it runs while we sleep */
 	bool crowded;                 /* others want that processor, too */
 	struct user_regs_struct regs; /* the thread's own */
 	uint8_t *xstate;
@@ -125,7 +125,7 @@ int limpet_tracee_wait_stop(struct limpet_tracee *tracee, uint64_t deadline_ns,
 int limpet_tracee_wait_event(struct limpet_tracee *tracee, uint64_t deadline_ns);
 /* A stop that was seen without sleeping leaves its SIGCHLD pending. Taking it saves a useless
  * sleep, and lending for it. Whether there was one. */
-bool limpet_tracee_take_signal(void);
+bool limpet_tracee_consume_signal(void);
 
 /* ---------------------------------------------------------------- tracee_hijack.c */
 
@@ -151,6 +151,6 @@ void limpet_tracee_prepare_syscall(const struct limpet_tracee *tracee, long numb
 				   const uint64_t args[6], struct user_regs_struct *regs);
 /* The signal mask is restored first: until the registers follow, the thread is still on the way
  * home, and the frame there restores the mask, too. */
-int limpet_tracee_put_back(struct limpet_tracee *tracee, uint64_t deadline_ns);
+int limpet_tracee_restore(struct limpet_tracee *tracee, uint64_t deadline_ns);
 
 #endif

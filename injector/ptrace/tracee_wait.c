@@ -19,7 +19,7 @@
 
 /* A thread that has not stopped for that long may be frozen; then it is looked at again. */
 #define FROZEN_AFTER_NS 50000000u
-#define FROZEN_LOOK_NS 100000000u
+#define FROZEN_POLL_NS 100000000u
 
 static bool is_on_our_processor(const struct limpet_tracee *tracee)
 {
@@ -30,7 +30,7 @@ static bool is_on_our_processor(const struct limpet_tracee *tracee)
 	       fields[LIMPET_STAT_PROCESSOR] == (uint64_t)sched_getcpu();
 }
 
-bool limpet_tracee_take_signal(void)
+bool limpet_tracee_consume_signal(void)
 {
 	const struct timespec none = {0, 0};
 	const sigset_t child = limpet_sigchld_set();
@@ -64,7 +64,7 @@ static void sleep_until_stop(struct limpet_tracee *tracee, uint64_t waited_ns, u
 	const sigset_t child = limpet_sigchld_set();
 	uint64_t turn_ns;
 
-	if (limpet_tracee_take_signal() || (left_ns >= LIMPET_TICK_NS && sleep_here(tracee)))
+	if (limpet_tracee_consume_signal() || (left_ns >= LIMPET_TICK_NS && sleep_here(tracee)))
 		return;
 	if (!limpet_boost_lend(tracee->pid, tracee->tid, waited_ns, &turn_ns) &&
 	    waited_ns < LIMPET_TICKS_MOST_NS && turn_ns >= LIMPET_TICK_NS &&
@@ -76,10 +76,10 @@ static void sleep_until_stop(struct limpet_tracee *tracee, uint64_t waited_ns, u
 	if ((uint64_t)left.tv_nsec > turn_ns)
 		left.tv_nsec = (long)turn_ns;
 	sigtimedwait(&child, NULL, &left);
-	limpet_boost_take_back();
+	limpet_boost_return();
 }
 
-bool limpet_tracee_look_frozen(const struct limpet_tracee *tracee)
+bool limpet_tracee_probe_frozen(const struct limpet_tracee *tracee)
 {
 	struct limpet_cgroup group;
 	const bool frozen = limpet_cgroup_frozen(tracee->pid, &group);
@@ -94,9 +94,9 @@ int limpet_tracee_await_stop(struct limpet_tracee *tracee, uint64_t deadline_ns,
 {
 	struct limpet_tracer *tracer = tracee->tracer;
 	const uint64_t began_ns = limpet_monotonic_ns();
-	uint64_t frozen_look_ns = began_ns + FROZEN_AFTER_NS;
+	uint64_t frozen_poll_ns = began_ns + FROZEN_AFTER_NS;
 
-	limpet_awake_look(&tracer->awake, began_ns);
+	limpet_awake_check(&tracer->awake, began_ns);
 	for (;;) {
 		int status;
 		pid_t got = limpet_tracer_poll(tracer, tracee->tid, &status);
@@ -125,11 +125,11 @@ int limpet_tracee_await_stop(struct limpet_tracee *tracee, uint64_t deadline_ns,
 			return 0;
 		}
 		now = limpet_monotonic_ns();
-		if (now >= frozen_look_ns) {
-			if (limpet_tracee_look_frozen(tracee) &&
+		if (now >= frozen_poll_ns) {
+			if (limpet_tracee_probe_frozen(tracee) &&
 			    tracer->frozen_deadline_ns < deadline_ns)
 				deadline_ns = tracer->frozen_deadline_ns;
-			frozen_look_ns = now + FROZEN_LOOK_NS;
+			frozen_poll_ns = now + FROZEN_POLL_NS;
 		}
 		if (now >= deadline_ns)
 			return -ETIMEDOUT;
@@ -138,10 +138,10 @@ int limpet_tracee_await_stop(struct limpet_tracee *tracee, uint64_t deadline_ns,
 			continue;
 		}
 		/* Once in a stop: a look takes as long as an answer. */
-		if (!tracee->looked)
+		if (!tracee->examined)
 			tracee->is_here = is_on_our_processor(tracee);
-		tracee->looked = true;
-		limpet_awake_look(&tracer->awake, now);
+		tracee->examined = true;
+		limpet_awake_check(&tracer->awake, now);
 		sleep_until_stop(tracee, now - began_ns, deadline_ns - now);
 		/* One that has stopped by now may hold what this one waits for. */
 		limpet_tracer_release_strays(tracer);

@@ -180,7 +180,7 @@ void limpet_tracer_release_strays(struct limpet_tracer *tracer)
 void limpet_tracer_idle(struct limpet_tracer *tracer)
 {
 	limpet_tracer_release_strays(tracer);
-	limpet_awake_look(&tracer->awake, limpet_monotonic_ns());
+	limpet_awake_check(&tracer->awake, limpet_monotonic_ns());
 }
 
 uint64_t limpet_tracer_bound_sleep_ns(const struct limpet_tracer *tracer, uint64_t wait_ns)
@@ -334,7 +334,7 @@ void limpet_tracer_bound_frozen(struct limpet_tracer *tracer, uint64_t deadline_
 	tracer->frozen_deadline_ns = deadline_ns;
 }
 
-uint64_t limpet_tracer_take_longest_stop_ns(struct limpet_tracer *tracer)
+uint64_t limpet_tracer_pop_longest_stop_ns(struct limpet_tracer *tracer)
 {
 	uint64_t longest_ns = tracer->longest_stop_ns;
 

@@ -57,7 +57,7 @@ void limpet_tracer_bound_frozen(struct limpet_tracer *tracer, uint64_t deadline_
 /* The longest time from a thread leaving its own code to being back in it, of all that were
  * released since the last call of this function; 0: none. If a thread was stopped again before it
  * could run, the time counts from the first stop to the end of the last. */
-uint64_t limpet_tracer_take_longest_stop_ns(struct limpet_tracer *tracer);
+uint64_t limpet_tracer_pop_longest_stop_ns(struct limpet_tracer *tracer);
 /* Adds a stop that was made by other means. */
 void limpet_tracer_note_stop_ns(struct limpet_tracer *tracer, uint64_t stop_ns);
 

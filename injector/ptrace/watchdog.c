@@ -21,8 +21,8 @@
  * memory of its own, and sees no lock of ours from then on. */
 int __clone(int (*function)(void *argument), void *stack, int flags, void *argument, ...);
 
-#define LOOK_NS 100000000
-/* During one hold: limpet is woken at the first two looks, and killed at the third. */
+#define POLL_NS 100000000
+/* During one hold: limpet is woken at the first two polls, and killed at the third. */
 #define WAKES 2u
 #define STACK_BYTES 16384u
 
@@ -35,7 +35,7 @@ static pid_t limpet_pid;
 static _Alignas(64) uint8_t stack[STACK_BYTES];
 
 static pid_t watchdog; /* 0: none */
-static bool told_to_go;
+static bool must_end;
 
 /* ---------------------------------------------------------------- in the watchdog
  *
@@ -61,7 +61,7 @@ static bool is_stopped(int stat)
 
 static int watch(void *unused)
 {
-	const struct timespec pause = {0, LOOK_NS};
+	const struct timespec pause = {0, POLL_NS};
 	uint32_t seen = 0;
 	unsigned wakes = 0;
 	long pidfd, stat;
@@ -101,7 +101,7 @@ void limpet_watchdog_begin(void)
 {
 	sigset_t all, kept;
 
-	if (watchdog && !told_to_go)
+	if (watchdog && !must_end)
 		return;
 	limpet_watchdog_bury(true);
 	atomic_store(&is_over, false);
@@ -114,7 +114,7 @@ void limpet_watchdog_begin(void)
 	pthread_sigmask(SIG_SETMASK, &kept, NULL);
 	if (watchdog < 0)
 		watchdog = 0;
-	told_to_go = false;
+	must_end = false;
 }
 
 void limpet_watchdog_hold(bool held)
@@ -125,19 +125,19 @@ void limpet_watchdog_hold(bool held)
 
 void limpet_watchdog_end(void)
 {
-	if (!watchdog || told_to_go)
+	if (!watchdog || must_end)
 		return;
-	/* If the signal fails, it ends at its next look. */
+	/* If the signal fails, it ends at its next poll. */
 	atomic_store(&is_over, true);
 	kill(watchdog, SIGKILL);
-	told_to_go = true;
+	must_end = true;
 }
 
 void limpet_watchdog_bury(bool wait)
 {
 	pid_t got;
 
-	if (!watchdog || !told_to_go)
+	if (!watchdog || !must_end)
 		return;
 	do
 		got = waitpid(watchdog, NULL, __WALL | (wait ? 0 : WNOHANG));

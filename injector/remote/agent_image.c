@@ -49,16 +49,16 @@ static int add_segment(struct limpet_agent_image *image, const Elf64_Phdr *phdr)
 {
 	struct limpet_boot_map *layout = &image->layout;
 	const uint64_t end = page_up(phdr->p_vaddr + phdr->p_memsz);
-	struct limpet_boot_piece piece = {
+	struct limpet_boot_mapping mapping = {
 		.offset = page_down(phdr->p_vaddr),
 		.protection = (phdr->p_flags & PF_X ? LIMPET_PROT_CODE : LIMPET_PROT_DATA) |
 			      image->readable,
 	};
 
-	if (layout->piece_count == LIMPET_MAX_PIECES)
+	if (layout->mapping_count == LIMPET_BOOT_MAPPINGS_MAX)
 		return -ENOEXEC;
-	piece.bytes = end - piece.offset;
-	layout->pieces[layout->piece_count++] = piece;
+	mapping.bytes = end - mapping.offset;
+	layout->mappings[layout->mapping_count++] = mapping;
 	if (end > layout->bytes)
 		layout->bytes = end;
 	return 0;

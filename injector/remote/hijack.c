@@ -23,7 +23,7 @@
 #include "injector/proc/message_queue.h"
 #include "injector/proc/proc.h"
 #include "injector/ptrace/boost.h"
-#include "injector/ptrace/last_words.h"
+#include "injector/ptrace/robust_word.h"
 #include "injector/ptrace/step.h"
 #include "injector/ptrace/stop_effect.h"
 #include "injector/remote/agent_image.h"
@@ -66,12 +66,12 @@ struct limpet_hijack {
 	pid_t ns_tid;                /* of the thread, in the target's pid namespace; 0: unknown */
 	unsigned attempts;
 	struct limpet_maps maps; /* from before the thread was stopped; none: unknown */
-	struct limpet_hijack_region region;
+	struct limpet_hijack_area area;
 	uint64_t inodes[MADE_FILES]; /* 0: not known yet */
 	bool by_steps;               /* the maker stops before and after each of its calls */
 	bool room_is_whole;
 	bool in_room;             /* that of the room */
-	uint64_t unmap_bytes;     /* of the region, at the end */
+	uint64_t unmap_bytes;     /* of the area, at the end */
 	uint64_t unload_bytes;    /* of a room, what goes with the agent */
 	uint32_t operation;       /* LIMPET_BOOT_* */
 	struct limpet_boot *boot; /* shared with the stub; NULL: not mapped */
@@ -153,7 +153,7 @@ static int compare_candidates(const void *a, const void *b)
 
 /* The main thread always has an arena, which others may lack. Thread numbers wrap around
  * eventually, so it is not always the first. */
-static void put_main_thread_first(pid_t pid, pid_t *tids, int count)
+static void move_main_thread_first(pid_t pid, pid_t *tids, int count)
 {
 	for (int i = 1; i < count; i++)
 		if (tids[i] == pid) {
@@ -176,7 +176,7 @@ static int list_candidates(const struct limpet_hijack_setup *setup, int enough,
 	list = calloc((size_t)count, sizeof(*list));
 	if (!list)
 		return -ENOMEM;
-	put_main_thread_first(pid, tids, count);
+	move_main_thread_first(pid, tids, count);
 	*ret_all = true;
 	for (int i = 0; i < count && *ret_all; i++) {
 		if (setup->only && tids[i] != setup->only)
@@ -319,7 +319,7 @@ static int try_thread(struct limpet_hijack *hijack, const struct candidate *cand
  * allocator, or a similar place, has soon left it or sleeps there; a thread that was asked to stop
  * does so when it gets a processor. */
 struct patience {
-	unsigned looks;  /* remaining ones */
+	unsigned rounds; /* remaining ones */
 	unsigned choosy; /* so many more times that all threads are tried, for the best of them */
 	uint64_t late_until_ns;
 };
@@ -339,9 +339,9 @@ static int try_threads(struct limpet_hijack *hijack, const struct candidate *lis
 		if (!are_all && list[i].rank >= RANK_TIMED)
 			return NOT_NOW;
 		if (list[i].rank >= RANK_TIMED && list[i].rank < RANK_CUTS &&
-		    ((not_now && patience->looks) ||
+		    ((not_now && patience->rounds) ||
 		     (late && limpet_monotonic_ns() < patience->late_until_ns))) {
-			patience->looks -= patience->looks > 0;
+			patience->rounds -= patience->rounds > 0;
 			return NOT_NOW;
 		}
 		error = try_thread(hijack, &list[i], patience->choosy, ret_verdict);
@@ -386,7 +386,7 @@ static int check_stopped_target(const struct limpet_hijack_setup *setup, struct 
 		bool arena;
 
 		error = limpet_proc_status_read(tids[i], &status);
-		if (error && !limpet_proc_says_gone(error))
+		if (error && !limpet_proc_is_gone(error))
 			return limpet_proc_explain(setup->target->pid, error, "look at", err);
 		if (error || status.kernel_thread ||
 		    limpet_tracee_stop(setup->wait.tracer, setup->target->pid, tids[i],
@@ -546,12 +546,12 @@ static void explain(const struct limpet_hijack *hijack, int error, bool locked,
 /* Never the whole remaining time: at the end every thread has been tried. */
 static struct patience begin_patience(const struct limpet_hijack_setup *setup)
 {
-	const unsigned looks = 6;
+	const unsigned rounds = 6;
 	uint64_t now_ns = limpet_monotonic_ns(), deadline_ns = setup->wait.deadline_ns;
 	uint64_t half_ns = deadline_ns > now_ns ? (deadline_ns - now_ns) / 2 : 0;
 
-	return (struct patience){.looks = looks,
-				 .choosy = setup->may_be_in_malloc ? looks : 1,
+	return (struct patience){.rounds = rounds,
+				 .choosy = setup->may_be_in_malloc ? rounds : 1,
 				 .late_until_ns =
 					 now_ns + (half_ns < POLITE_NS ? half_ns : POLITE_NS)};
 }
@@ -559,12 +559,12 @@ static struct patience begin_patience(const struct limpet_hijack_setup *setup)
 /* Whether the program has mapped nothing of its own in the room, and protected nothing. */
 static bool room_is_whole(const struct limpet_hijack *hijack)
 {
-	const struct limpet_hijack_region *region = &hijack->setup.room->region;
+	const struct limpet_hijack_area *area = &hijack->setup.room->area;
 	const struct limpet_map *map =
-		limpet_proc_maps_find(&hijack->maps, region->start + region->stack);
+		limpet_proc_maps_find(&hijack->maps, area->start + area->stack);
 
-	return region->start && map && map->start == region->start + region->stack &&
-	       map->end == region->start + region->thunks && map->perms[1] == 'w' &&
+	return area->start && map && map->start == area->start + area->stack &&
+	       map->end == area->start + area->thunks && map->perms[1] == 'w' &&
 	       map->perms[3] == 's' && limpet_own_objects_has_inode(map->inode);
 }
 
@@ -587,7 +587,7 @@ int limpet_hijack_find(const struct limpet_hijack_setup *setup, struct limpet_hi
 	bool locked = false, are_all;
 	int error = check_stopped_target(setup, err);
 
-	if (!error && !setup->maps_nothing && !setup->room->region.start)
+	if (!error && !setup->maps_nothing && !setup->room->area.start)
 		error = check_queues(setup->target->pid, err);
 	if (error)
 		return error;
@@ -802,7 +802,7 @@ static int write_image(const struct limpet_hijack *hijack, const struct limpet_a
 
 	if (empty_offset(image) + HOOK_AREA_MOST > LIMPET_THUNKS_OFFSET)
 		return failed(err, hijack, "writing the agent", -EFBIG);
-	limpet_agent_image_relocate(image, hijack->region.start);
+	limpet_agent_image_relocate(image, hijack->area.start);
 	step = limpet_step_begin(LIMPET_STEP_WRITE_IMAGE, 0, 0);
 	errno = 0;
 	written = (purpose == LIMPET_HIJACK_MAP
@@ -818,7 +818,7 @@ static int write_image(const struct limpet_hijack *hijack, const struct limpet_a
 	return commit_file(hijack, file, LIMPET_THUNKS_OFFSET + 2 * LIMPET_THUNKS_BYTES, err);
 }
 
-static uint64_t take(uint64_t *at, uint64_t bytes)
+static uint64_t reserve(uint64_t *at, uint64_t bytes)
 {
 	const uint64_t offset = *at;
 
@@ -827,19 +827,19 @@ static uint64_t take(uint64_t *at, uint64_t bytes)
 }
 
 static void lay_out(const struct limpet_agent_image *image, enum limpet_hijack_for purpose,
-		    const struct limpet_segment *segment, struct limpet_hijack_region *ret)
+		    const struct limpet_segment *segment, struct limpet_hijack_area *ret)
 {
 	const bool attaches = purpose != LIMPET_HIJACK_CALL;
 	uint64_t at = 0;
 
-	take(&at, purpose == LIMPET_HIJACK_MAP ? image->layout.bytes : 0);
-	ret->code = take(&at, purpose == LIMPET_HIJACK_MAP ? 0 : image->text_bytes);
-	ret->stack = take(&at, STACK_BYTES);
-	ret->boot = take(&at, BOOT_BYTES);
-	ret->image = take(&at, purpose == LIMPET_HIJACK_DLOPEN ? image->size : 0);
-	ret->thunks = take(&at, attaches ? 2 * LIMPET_THUNKS_BYTES : 0);
-	ret->shm = take(&at, attaches ? segment->shm_bytes : 0);
-	take(&at, attaches ? segment->tables.arena_bytes : 0);
+	reserve(&at, purpose == LIMPET_HIJACK_MAP ? image->layout.bytes : 0);
+	ret->code = reserve(&at, purpose == LIMPET_HIJACK_MAP ? 0 : image->text_bytes);
+	ret->stack = reserve(&at, STACK_BYTES);
+	ret->boot = reserve(&at, BOOT_BYTES);
+	ret->image = reserve(&at, purpose == LIMPET_HIJACK_DLOPEN ? image->size : 0);
+	ret->thunks = reserve(&at, attaches ? 2 * LIMPET_THUNKS_BYTES : 0);
+	ret->shm = reserve(&at, attaches ? segment->shm_bytes : 0);
+	reserve(&at, attaches ? segment->tables.arena_bytes : 0);
 	ret->bytes = at;
 }
 
@@ -856,81 +856,81 @@ bool limpet_hijack_is_stub(pid_t pid, const struct limpet_map *map)
 }
 
 /* With the agent's file. */
-static uint64_t boot_bytes(const struct limpet_hijack_region *region)
+static uint64_t boot_bytes(const struct limpet_hijack_area *area)
 {
-	return region->thunks - region->boot;
+	return area->thunks - area->boot;
 }
 
-static bool attaches(const struct limpet_hijack_region *region)
+static bool attaches(const struct limpet_hijack_area *area)
 {
-	return region->shm < region->bytes;
+	return area->shm < area->bytes;
 }
 
 /* Nobody can make the file smaller: else a look at it would end limpet. */
 static int fill_shared(struct limpet_hijack *hijack, const struct limpet_agent_image *image,
 		       struct limpet_segment *segment, int file, struct limpet_err *err)
 {
-	const struct limpet_hijack_region *region = &hijack->region;
+	const struct limpet_hijack_area *area = &hijack->area;
 	void *boot;
 	int error;
 
-	if (ftruncate(file, (off_t)region->bytes) < 0 ||
+	if (ftruncate(file, (off_t)area->bytes) < 0 ||
 	    fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
 		return failed(err, hijack, "making shared memory", -errno);
-	error = commit_file(
-		hijack, file,
-		segment ? region->shm + limpet_segment_head_bytes(segment) : region->bytes, err);
+	error = commit_file(hijack, file,
+			    segment ? area->shm + limpet_segment_head_bytes(segment) : area->bytes,
+			    err);
 	if (error)
 		return error;
-	boot = mmap(NULL, boot_bytes(region), PROT_READ | PROT_WRITE, MAP_SHARED, file,
-		    (off_t)region->boot);
+	boot = mmap(NULL, boot_bytes(area), PROT_READ | PROT_WRITE, MAP_SHARED, file,
+		    (off_t)area->boot);
 	if (boot == MAP_FAILED)
 		return failed(err, hijack, "mapping shared memory", -errno);
 	hijack->boot = boot;
 	errno = 0;
-	if (!write_at(file, &stub_magic, sizeof(stub_magic), region->stack) ||
-	    (region->thunks > region->image &&
-	     !write_at(file, image->bytes, image->size, region->image)))
+	if (!write_at(file, &stub_magic, sizeof(stub_magic), area->stack) ||
+	    (area->thunks > area->image && !write_at(file, image->bytes, image->size, area->image)))
 		return failed(err, hijack, "writing the agent", errno ? -errno : -ENOSPC);
-	error = segment ? limpet_segment_share(segment, file, region->shm) : 0;
+	error = segment ? limpet_segment_share(segment, file, area->shm) : 0;
 	return error ? failed(err, hijack, "sharing memory", error) : 0;
 }
 
 /* What is mapped, side by side. Nothing of it replaces another mapping: of one that another thread
  * has made there meanwhile, the kernel says so. */
-struct piece {
+struct mapping {
 	uint64_t start, bytes;
 	uint32_t protection, flags;
 	enum made file;
 	uint64_t offset;
 };
-#define MAX_PIECES 4u
+#define MAX_MAPPINGS 4u
 
-static unsigned list_pieces(const struct limpet_hijack_region *region,
-			    const struct limpet_agent_image *image, struct piece ret[MAX_PIECES])
+static unsigned list_mappings(const struct limpet_hijack_area *area,
+			      const struct limpet_agent_image *image,
+			      struct mapping ret[MAX_MAPPINGS])
 {
 	const uint32_t code = LIMPET_PROT_CODE | image->readable;
-	const uint64_t start = region->start;
+	const uint64_t start = area->start;
 	unsigned count = 0;
 
 	ret[count++] =
-		(struct piece){start,       region->stack, code,
-			       MAP_PRIVATE, MADE_IMAGE,    region->code ? 0 : image->layout.bytes};
-	ret[count++] = (struct piece){start + region->stack,
-				      region->thunks - region->stack,
-				      LIMPET_PROT_DATA | image->readable,
-				      MAP_SHARED,
-				      MADE_SHARED,
-				      region->stack};
-	if (!attaches(region))
+		(struct mapping){start,       area->stack, code,
+				 MAP_PRIVATE, MADE_IMAGE,  area->code ? 0 : image->layout.bytes};
+	ret[count++] = (struct mapping){start + area->stack,
+					area->thunks - area->stack,
+					LIMPET_PROT_DATA | image->readable,
+					MAP_SHARED,
+					MADE_SHARED,
+					area->stack};
+	if (!attaches(area))
 		return count;
-	ret[count++] = (struct piece){
-		start + region->thunks, region->shm - region->thunks, code, MAP_PRIVATE, MADE_IMAGE,
-		LIMPET_THUNKS_OFFSET};
+	ret[count++] =
+		(struct mapping){start + area->thunks, area->shm - area->thunks, code, MAP_PRIVATE,
+				 MADE_IMAGE,           LIMPET_THUNKS_OFFSET};
 	/* Without access the kernel neither populates nor locks it. */
-	ret[count++] = (struct piece){start + region->shm, region->bytes - region->shm,
-				      PROT_NONE,           MAP_SHARED,
-				      MADE_SHARED,         region->shm};
+	ret[count++] = (struct mapping){start + area->shm, area->bytes - area->shm,
+					PROT_NONE,         MAP_SHARED,
+					MADE_SHARED,       area->shm};
 	return count;
 }
 
@@ -939,17 +939,17 @@ static bool is_error(int64_t answer)
 	return answer < 0 && answer > -4096;
 }
 
-static struct limpet_tracee_call call_of_piece(const struct piece *piece)
+static struct limpet_tracee_call mmap_call(const struct mapping *mapping)
 {
 	return (struct limpet_tracee_call){SYS_mmap,
-					   {piece->start, piece->bytes, piece->protection,
-					    piece->flags | MAP_FIXED_NOREPLACE, piece->file,
-					    piece->offset}};
+					   {mapping->start, mapping->bytes, mapping->protection,
+					    mapping->flags | MAP_FIXED_NOREPLACE, mapping->file,
+					    mapping->offset}};
 }
 
 /* All that a maker does, in its order. */
-static unsigned list_calls(const struct limpet_hijack *hijack, const struct piece *pieces,
-			   unsigned count, struct limpet_tracee_call ret[MADE_FILES + MAX_PIECES])
+static unsigned list_calls(const struct limpet_hijack *hijack, const struct mapping *mappings,
+			   unsigned count, struct limpet_tracee_call ret[MADE_FILES + MAX_MAPPINGS])
 {
 	const uint64_t text = limpet_tracee_spare(hijack->maker);
 
@@ -957,7 +957,7 @@ static unsigned list_calls(const struct limpet_hijack *hijack, const struct piec
 		ret[i] = (struct limpet_tracee_call){SYS_memfd_create,
 						     {text + i * NAME_BYTES, memfd_flags()}};
 	for (unsigned i = 0; i < count; i++)
-		ret[MADE_FILES + i] = call_of_piece(&pieces[i]);
+		ret[MADE_FILES + i] = mmap_call(&mappings[i]);
 	return MADE_FILES + count;
 }
 
@@ -983,24 +983,25 @@ static int call_by_steps(const struct limpet_hijack *hijack, const struct limpet
 }
 
 /* Which of them the maker has made: those alone are left in the list. Returns how many. */
-static unsigned keep_made(const struct limpet_hijack *hijack, struct piece *pieces, unsigned count)
+static unsigned keep_made(const struct limpet_hijack *hijack, struct mapping *mappings,
+			  unsigned count)
 {
-	struct limpet_map maps[MAX_PIECES];
-	uint64_t addresses[MAX_PIECES];
+	struct limpet_map maps[MAX_MAPPINGS];
+	uint64_t addresses[MAX_MAPPINGS];
 	unsigned kept = 0;
 
 	for (unsigned i = 0; i < count; i++)
-		addresses[i] = pieces[i].start;
+		addresses[i] = mappings[i].start;
 	if (limpet_proc_maps_at(limpet_tracee_tid(hijack->tracee), addresses, count, maps) < 0)
 		return 0;
 	for (unsigned i = 0; i < count; i++) {
-		const uint64_t inode = hijack->inodes[pieces[i].file];
+		const uint64_t inode = hijack->inodes[mappings[i].file];
 
-		if (maps[i].start == pieces[i].start &&
-		    maps[i].end == pieces[i].start + pieces[i].bytes &&
-		    maps[i].offset == pieces[i].offset &&
+		if (maps[i].start == mappings[i].start &&
+		    maps[i].end == mappings[i].start + mappings[i].bytes &&
+		    maps[i].offset == mappings[i].offset &&
 		    (inode ? maps[i].inode == inode : maps[i].inode != 0))
-			pieces[kept++] = pieces[i];
+			mappings[kept++] = mappings[i];
 	}
 	return kept;
 }
@@ -1038,16 +1039,16 @@ static int choose_place(const struct limpet_maps *maps, uint64_t bytes, uint64_t
 }
 
 /* -EEXIST: not all of it could be made. */
-static int have_made(struct limpet_hijack *hijack, const struct piece *pieces, unsigned count,
+static int have_made(struct limpet_hijack *hijack, const struct mapping *mappings, unsigned count,
 		     struct limpet_err *err)
 {
-	struct limpet_tracee_call calls[MADE_FILES + MAX_PIECES];
+	struct limpet_tracee_call calls[MADE_FILES + MAX_MAPPINGS];
 	int error = limpet_memory_write(hijack->setup.target->pid,
 					limpet_tracee_spare(hijack->maker), names, sizeof(names));
 
 	if (error)
 		return failed(err, hijack, "writing to its stack", error);
-	count = list_calls(hijack, pieces, count, calls);
+	count = list_calls(hijack, mappings, count, calls);
 	if (hijack->by_steps)
 		return call_by_steps(hijack, calls, count, err);
 	error = limpet_tracee_maker_calls(hijack->maker, calls, count,
@@ -1062,14 +1063,14 @@ static int fill_made(struct limpet_hijack *hijack, const struct limpet_agent_ima
 {
 	LIMPET_CLOSE int agent = open_made(hijack, MADE_IMAGE, err);
 	LIMPET_CLOSE int shared = agent < 0 ? agent : open_made(hijack, MADE_SHARED, err);
-	struct piece pieces[MAX_PIECES];
+	struct mapping mappings[MAX_MAPPINGS];
 	unsigned count;
 	int error;
 
 	if (shared < 0)
 		return shared == -ENOENT ? -EEXIST : shared;
-	count = list_pieces(&hijack->region, image, pieces);
-	if (keep_made(hijack, pieces, count) < count)
+	count = list_mappings(&hijack->area, image, mappings);
+	if (keep_made(hijack, mappings, count) < count)
 		return failed(err, hijack, "mapping memory", -EEXIST);
 	error = write_image(hijack, image, purpose, agent, err);
 	return error ?: fill_shared(hijack, image, segment, shared, err);
@@ -1079,25 +1080,25 @@ static int make_all(struct limpet_hijack *hijack, const struct limpet_agent_imag
 		    enum limpet_hijack_for purpose, struct limpet_segment *segment,
 		    struct limpet_err *err)
 {
-	struct piece pieces[MAX_PIECES];
-	unsigned count = list_pieces(&hijack->region, image, pieces);
+	struct mapping mappings[MAX_MAPPINGS];
+	unsigned count = list_mappings(&hijack->area, image, mappings);
 	int error = begin_maker(hijack, err), ended;
 
 	memset(hijack->inodes, 0, sizeof(hijack->inodes));
 	if (!error)
-		error = have_made(hijack, pieces, count, err);
+		error = have_made(hijack, mappings, count, err);
 	if (!error)
 		error = fill_made(hijack, image, purpose, segment, err);
 	if (!error) {
-		hijack->unmap_bytes = hijack->region.bytes;
+		hijack->unmap_bytes = hijack->area.bytes;
 		return 0;
 	}
 	ended = end_maker(hijack);
 	if (ended)
 		return failed(err, hijack, "ending a thread of ours", ended);
-	count = keep_made(hijack, pieces, count);
+	count = keep_made(hijack, mappings, count);
 	for (unsigned i = 0; i < count; i++)
-		limpet_hijack_syscall(hijack, SYS_munmap, pieces[i].start, pieces[i].bytes);
+		limpet_hijack_syscall(hijack, SYS_munmap, mappings[i].start, mappings[i].bytes);
 	return error;
 }
 
@@ -1118,7 +1119,7 @@ static int map_somewhere(struct limpet_hijack *hijack, const struct limpet_agent
 			if (error)
 				return failed(err, hijack, "reading its mappings", error);
 		}
-		error = choose_place(&hijack->maps, hijack->region.bytes, &hijack->region.start);
+		error = choose_place(&hijack->maps, hijack->area.bytes, &hijack->area.start);
 		if (error)
 			return failed(err, hijack, "finding a place for the agent", error);
 		error = make_all(hijack, image, purpose, segment, err);
@@ -1127,10 +1128,10 @@ static int map_somewhere(struct limpet_hijack *hijack, const struct limpet_agent
 	return error;
 }
 
-static uint64_t entry_of(const struct limpet_hijack_region *region,
+static uint64_t entry_of(const struct limpet_hijack_area *area,
 			 const struct limpet_agent_image *image)
 {
-	return region->start + (region->code ? image->text_address : 0) + image->boot_entry;
+	return area->start + (area->code ? image->text_address : 0) + image->boot_entry;
 }
 
 /* Whether it is still there, now that the thread is stopped: the same memory as here, and the
@@ -1138,7 +1139,7 @@ static uint64_t entry_of(const struct limpet_hijack_region *region,
 static bool has_room(const struct limpet_hijack *hijack, const struct limpet_agent_image *image)
 {
 	const struct limpet_hijack_room *room = hijack->setup.room;
-	const struct limpet_hijack_region *region = &room->region;
+	const struct limpet_hijack_area *area = &room->area;
 	const pid_t pid = hijack->setup.target->pid;
 	const uint64_t mark = limpet_monotonic_ns();
 	uint64_t there = 0;
@@ -1148,10 +1149,10 @@ static bool has_room(const struct limpet_hijack *hijack, const struct limpet_age
 		return false;
 	room->boot->exit_sp = mark;
 	return limpet_memory_read_own(
-		       pid, region->start + region->boot + offsetof(struct limpet_boot, exit_sp),
+		       pid, area->start + area->boot + offsetof(struct limpet_boot, exit_sp),
 		       &there, sizeof(there)) == 0 &&
 	       there == mark &&
-	       limpet_memory_read_own(pid, entry_of(region, image), code, sizeof(code)) == 0 &&
+	       limpet_memory_read_own(pid, entry_of(area, image), code, sizeof(code)) == 0 &&
 	       !memcmp(code, image->bytes + image->text_offset + image->boot_entry, sizeof(code));
 }
 
@@ -1165,15 +1166,15 @@ int limpet_hijack_map(struct limpet_hijack *hijack, enum limpet_hijack_for purpo
 		return limpet_err_set(err, error, "the agent inside limpet is damaged");
 	if (purpose == LIMPET_HIJACK_CALL && has_room(hijack, image)) {
 		hijack->in_room = true;
-		hijack->region = hijack->setup.room->region;
+		hijack->area = hijack->setup.room->area;
 		hijack->boot = hijack->setup.room->boot;
 		return 0;
 	}
 	/* Else it was looked at before the thread was stopped. */
-	error = hijack->setup.room->region.start ? check_queues(hijack->setup.target->pid, err) : 0;
+	error = hijack->setup.room->area.start ? check_queues(hijack->setup.target->pid, err) : 0;
 	if (error)
 		return error;
-	lay_out(image, purpose, segment, &hijack->region);
+	lay_out(image, purpose, segment, &hijack->area);
 	return map_somewhere(hijack, image, purpose, segment, err);
 }
 
@@ -1187,8 +1188,8 @@ int limpet_hijack_map_hook_area(struct limpet_hijack *hijack, uint64_t address, 
 	if (error)
 		return error;
 	/* Empty pages of the file. */
-	call = call_of_piece(&(struct piece){address, bytes, LIMPET_PROT_CODE | image->readable,
-					     MAP_PRIVATE, MADE_IMAGE, empty_offset(image)});
+	call = mmap_call(&(struct mapping){address, bytes, LIMPET_PROT_CODE | image->readable,
+					   MAP_PRIVATE, MADE_IMAGE, empty_offset(image)});
 	answer = call_on(hijack->maker, call.number, call.args);
 	return is_error(answer) ? (int)answer : 0;
 }
@@ -1210,13 +1211,13 @@ static bool is_ended(const struct limpet_hijack *hijack)
 
 static int await_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
 {
-	const uint64_t look_every_ns = 20000000u, began_ns = limpet_monotonic_ns(),
+	const uint64_t poll_ns = 20000000u, began_ns = limpet_monotonic_ns(),
 		       unusual_from_ns = began_ns + STUB_USUAL_NS;
-	uint64_t idle_ns = began_ns + look_every_ns;
+	uint64_t idle_ns = began_ns + poll_ns;
 
 	for (;;) {
 		const uint64_t now = limpet_monotonic_ns(), waited_ns = now - began_ns;
-		struct timespec left = {0, (long)look_every_ns};
+		struct timespec left = {0, (long)poll_ns};
 		uint64_t turn_ns;
 		int error;
 
@@ -1224,7 +1225,7 @@ static int await_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
 			return 0;
 		if (now >= deadline_ns)
 			return -ETIMEDOUT;
-		if (deadline_ns - now < look_every_ns)
+		if (deadline_ns - now < poll_ns)
 			left.tv_nsec = (long)(deadline_ns - now);
 		left.tv_nsec = (long)limpet_tracer_bound_sleep_ns(hijack->setup.wait.tracer,
 								  (uint64_t)left.tv_nsec);
@@ -1237,7 +1238,7 @@ static int await_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
 		if ((uint64_t)left.tv_nsec > turn_ns)
 			left.tv_nsec = (long)turn_ns;
 		limpet_tracee_sleep_on(&hijack->boot->ready, (uint64_t)left.tv_nsec);
-		limpet_boost_take_back();
+		limpet_boost_return();
 		if (__atomic_load_n(&hijack->boot->ready, __ATOMIC_ACQUIRE))
 			return 0;
 		if (is_ended(hijack))
@@ -1247,8 +1248,8 @@ static int await_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
 		limpet_tracer_release_strays(hijack->setup.wait.tracer);
 		if (now >= idle_ns) {
 			limpet_wait_idle(&hijack->setup.wait);
-			limpet_tracee_look_frozen(hijack->tracee);
-			idle_ns = limpet_monotonic_ns() + look_every_ns;
+			limpet_tracee_probe_frozen(hijack->tracee);
+			idle_ns = limpet_monotonic_ns() + poll_ns;
 		}
 		error = limpet_tracee_keep_going(hijack->tracee);
 		if (error)
@@ -1265,9 +1266,9 @@ static int wait_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
 }
 
 /* The stub need not wait for us when it has finished. */
-static void let_go(const struct limpet_hijack *hijack)
+static void release_stub(const struct limpet_hijack *hijack)
 {
-	__atomic_store_n(&hijack->boot->let_go, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&hijack->boot->released, 1, __ATOMIC_RELEASE);
 	__atomic_fetch_and(hijack->life, ~LIMPET_LIFE_WAITED_FOR, __ATOMIC_ACQ_REL);
 	syscall(SYS_futex, hijack->life, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
@@ -1276,13 +1277,13 @@ static void let_go(const struct limpet_hijack *hijack)
  * them. The thunks are behind that. */
 static void fill_room(struct limpet_hijack *hijack, struct limpet_boot *boot)
 {
-	const struct limpet_hijack_region *region = &hijack->region;
+	const struct limpet_hijack_area *area = &hijack->area;
 
 	if (boot->operation != LIMPET_BOOT_UNLOAD) {
 		boot->map = boot->stub;
 		boot->map_bytes = boot->stub_bytes;
 	} else {
-		boot->map_bytes = region->thunks + (boot->thunks ? 2 * LIMPET_THUNKS_BYTES : 0);
+		boot->map_bytes = area->thunks + (boot->thunks ? 2 * LIMPET_THUNKS_BYTES : 0);
 		hijack->unload_bytes = boot->map_bytes;
 		boot->agent = boot->thunks = 0;
 	}
@@ -1291,32 +1292,32 @@ static void fill_room(struct limpet_hijack *hijack, struct limpet_boot *boot)
 static void fill_boot(struct limpet_hijack *hijack, const struct limpet_agent_image *image,
 		      const struct limpet_segment *segment, struct limpet_boot *boot)
 {
-	const struct limpet_hijack_region *region = &hijack->region;
-	const uint64_t start = region->start;
+	const struct limpet_hijack_area *area = &hijack->area;
+	const uint64_t start = area->start;
 
 	boot->exit_sp = limpet_tracee_sigreturn_sp(hijack->tracee);
 	boot->exit_syscall = hijack->setup.gadgets->syscall;
 	boot->map = start;
-	boot->map_bytes = region->bytes;
-	boot->stub = start + region->code;
-	boot->stub_bytes = region->thunks - region->code;
+	boot->map_bytes = area->bytes;
+	boot->stub = start + area->code;
+	boot->stub_bytes = area->thunks - area->code;
 	if (hijack->in_room)
 		fill_room(hijack, boot);
-	if (hijack->in_room || !attaches(region))
+	if (hijack->in_room || !attaches(area))
 		return;
-	boot->thunks = start + region->thunks;
+	boot->thunks = start + area->thunks;
 	boot->layout = image->layout;
 	boot->start.readable = image->readable;
-	if (region->code) {
+	if (area->code) {
 		boot->agent = start;
-		boot->agent_bytes = region->code;
+		boot->agent_bytes = area->code;
 	} else {
-		boot->image = start + region->image;
+		boot->image = start + area->image;
 		boot->image_bytes = image->size;
 		memcpy(boot->file_name, LIMPET_MEMFD_AGENT, sizeof(LIMPET_MEMFD_AGENT));
 	}
 	boot->start.private_end = start;
-	boot->start.shm = start + region->shm;
+	boot->start.shm = start + area->shm;
 	boot->start.shm_bytes = segment->shm_bytes;
 	boot->start.unwind_bytes = segment->tables.arena_bytes;
 }
@@ -1326,17 +1327,17 @@ static void fill_boot(struct limpet_hijack *hijack, const struct limpet_agent_im
 static void give_life(struct limpet_hijack *hijack, const struct limpet_segment *segment,
 		      struct limpet_boot *boot)
 {
-	const struct limpet_hijack_region *region = &hijack->region;
+	const struct limpet_hijack_area *area = &hijack->area;
 
 	hijack->life = boot->life ? &segment->shm->collector : &hijack->boot->own_life;
 	if (!boot->life)
-		boot->life = region->start + region->boot + offsetof(struct limpet_boot, own_life);
+		boot->life = area->start + area->boot + offsetof(struct limpet_boot, own_life);
 }
 
 static void write_boot(struct limpet_hijack *hijack, const struct limpet_boot *boot)
 {
 	const struct limpet_step step = limpet_step_begin(LIMPET_STEP_WRITE_BOOT, 0, 0);
-	const uint64_t there = hijack->region.start + hijack->region.boot;
+	const uint64_t there = hijack->area.start + hijack->area.boot;
 	struct {
 		uint64_t word; /* of the stack */
 		struct limpet_boot boot;
@@ -1353,18 +1354,17 @@ static void write_boot(struct limpet_hijack *hijack, const struct limpet_boot *b
 /* The agent's file is not needed any more. */
 static void keep_room(struct limpet_hijack *hijack)
 {
-	const struct limpet_hijack_region *region = &hijack->region;
+	const struct limpet_hijack_area *area = &hijack->area;
 	uint8_t *boot = (uint8_t *)hijack->boot;
 
-	if (region->thunks > region->image)
-		madvise(boot + (region->image - region->boot), region->thunks - region->image,
-			MADV_REMOVE);
-	*hijack->setup.room = (struct limpet_hijack_room){*region, hijack->boot};
+	if (area->thunks > area->image)
+		madvise(boot + (area->image - area->boot), area->thunks - area->image, MADV_REMOVE);
+	*hijack->setup.room = (struct limpet_hijack_room){*area, hijack->boot};
 	hijack->in_room = true;
 	hijack->unmap_bytes = 0;
 }
 
-/* What the stub has done decides what of the region stays. */
+/* What the stub has done decides what of the area stays. */
 static void note_done(struct limpet_hijack *hijack)
 {
 	if (hijack->operation == LIMPET_BOOT_ATTACH)
@@ -1378,8 +1378,8 @@ int limpet_hijack_call(struct limpet_hijack *hijack, struct limpet_boot *boot,
 {
 	const uint64_t least_ns = limpet_monotonic_ns() + STUB_PATIENCE_NS;
 	const uint64_t deadline_ns = hijack->setup.wait.deadline_ns;
-	const struct limpet_hijack_region *region = &hijack->region;
-	const uint64_t boot_there = region->start + region->boot;
+	const struct limpet_hijack_area *area = &hijack->area;
+	const uint64_t boot_there = area->start + area->boot;
 	const struct limpet_agent_image *image;
 	int error = limpet_agent_image_get(&image);
 
@@ -1394,9 +1394,9 @@ int limpet_hijack_call(struct limpet_hijack *hijack, struct limpet_boot *boot,
 	fill_boot(hijack, image, segment, boot);
 	give_life(hijack, segment, boot);
 	write_boot(hijack, boot);
-	limpet_last_words_prepare(hijack->life);
+	limpet_robust_word_register(hijack->life);
 	/* As after a call instruction: rsp + 8 is a multiple of 16. */
-	error = limpet_tracee_run(hijack->tracee, entry_of(region, image), boot_there - 72,
+	error = limpet_tracee_run(hijack->tracee, entry_of(area, image), boot_there - 72,
 				  boot_there, limpet_monotonic_ns() + CALL_PATIENCE_NS);
 	if (error)
 		return failed(err, hijack, "running the stub", error);
@@ -1442,16 +1442,16 @@ static int64_t unmap(struct limpet_hijack *hijack, uint64_t start, uint64_t byte
 	return error ? error : answer;
 }
 
-static void unmap_region(struct limpet_hijack *hijack)
+static void unmap_area(struct limpet_hijack *hijack)
 {
 	if (hijack->unmap_bytes)
-		unmap(hijack, hijack->region.start, hijack->unmap_bytes);
+		unmap(hijack, hijack->area.start, hijack->unmap_bytes);
 }
 
 void limpet_hijack_room_done(struct limpet_hijack_room *room)
 {
 	if (room->boot)
-		munmap(room->boot, boot_bytes(&room->region));
+		munmap(room->boot, boot_bytes(&room->area));
 	memset(room, 0, sizeof(*room));
 }
 
@@ -1461,7 +1461,7 @@ int limpet_hijack_finish(struct limpet_hijack *hijack)
 	int error = end_maker(hijack);
 
 	if (hijack->abandoned) {
-		let_go(hijack);
+		release_stub(hijack);
 		error = limpet_tracee_abandon(hijack->tracee);
 	} else if (error || limpet_tracee_halt(hijack->tracee,
 					       limpet_monotonic_ns() + CALL_PATIENCE_NS) < 0) {
@@ -1469,7 +1469,7 @@ int limpet_hijack_finish(struct limpet_hijack *hijack)
 		error = limpet_tracee_release(hijack->tracee);
 	} else {
 		/* From here on it stands in no stub that would finish this. */
-		unmap_region(hijack);
+		unmap_area(hijack);
 		for (unsigned i = 0; i < hijack->last_count; i++)
 			limpet_hijack_syscall(hijack, SYS_munmap, hijack->last[i].start,
 					      hijack->last[i].bytes);
@@ -1478,14 +1478,14 @@ int limpet_hijack_finish(struct limpet_hijack *hijack)
 	/* If its registers could not be restored it stands in the stub again, which ends by itself.
 	 */
 	if (error && hijack->boot && hijack->life)
-		let_go(hijack);
+		release_stub(hijack);
 	if (hijack->boot && hijack->life == &hijack->boot->own_life)
-		limpet_last_words_forget(hijack->life);
+		limpet_robust_word_unregister(hijack->life);
 	/* The stub of a thread that was abandoned unmaps what it stands in. */
 	if (hijack->in_room && (hijack->abandoned || hijack->unmap_bytes))
 		limpet_hijack_room_done(hijack->setup.room);
 	else if (hijack->boot && !hijack->in_room)
-		munmap(hijack->boot, boot_bytes(&hijack->region));
+		munmap(hijack->boot, boot_bytes(&hijack->area));
 	hijack_free(hijack);
 	return error;
 }

@@ -24,15 +24,15 @@ bool limpet_hijack_is_stub(pid_t pid, const struct limpet_map *map);
  * code, if that is not the agent's, its stack, its argument and, for dlopen, the agent's file; the
  * agent's thunks; what is shared with it. Stack, argument, file and what is shared are of the
  * shared file, where they have the same offsets as here. What is not needed is empty. */
-struct limpet_hijack_region {
+struct limpet_hijack_area {
 	uint64_t start, bytes;                          /* start 0: nothing is mapped */
 	uint64_t code, stack, boot, image, thunks, shm; /* offsets; the agent is at 0 */
 };
 
-/* What an attach leaves for later calls of its agent: its region, in which these need to map
+/* What an attach leaves for later calls of its agent: its area, in which these need to map
  * nothing. Zeros: none. */
 struct limpet_hijack_room {
-	struct limpet_hijack_region region;
+	struct limpet_hijack_area area;
 	struct limpet_boot *boot; /* as limpet has it mapped */
 };
 void limpet_hijack_room_done(struct limpet_hijack_room *room);

@@ -23,7 +23,7 @@ struct limpet_inline_hook_range {
 struct limpet_agent_place {
 	uint64_t start, end;         /* the agent's mapping */
 	uint64_t thunks, thunks_end; /* the entries of its hooks */
-	bool thunks_apart;           /* in a mapping of their own */
+	bool thunks_separate;        /* in a mapping of their own */
 	uint64_t shm;                /* thread states, as mapped in the target; 0: none */
 	struct limpet_inline_hook_range hook_areas[LIMPET_INLINE_HOOK_MAX]; /* inline_hook.h */
 	unsigned hook_area_count;

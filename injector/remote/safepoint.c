@@ -250,7 +250,7 @@ bool limpet_safepoint_is_lasting(enum limpet_safepoint_verdict verdict)
 }
 
 /* One thread that is looked at. */
-struct look {
+struct scan {
 	const struct limpet_safepoint *safepoint;
 	const struct limpet_walk_copy *stack;
 	uint64_t stack_end;
@@ -258,23 +258,23 @@ struct look {
 	bool malloc_too;
 };
 
-static enum limpet_safepoint_verdict verdict_in(const struct look *look, const struct range *range)
+static enum limpet_safepoint_verdict verdict_in(const struct scan *scan, const struct range *range)
 {
-	return range->verdict == LIMPET_UNSAFE_ALLOCATOR && !look->malloc_too ? LIMPET_SAFE
+	return range->verdict == LIMPET_UNSAFE_ALLOCATOR && !scan->malloc_too ? LIMPET_SAFE
 									      : range->verdict;
 }
 
-static enum limpet_safepoint_verdict check_pc(const struct look *look, uint64_t pc,
+static enum limpet_safepoint_verdict check_pc(const struct scan *scan, uint64_t pc,
 					      bool *is_program)
 {
-	const struct limpet_safepoint *safepoint = look->safepoint;
+	const struct limpet_safepoint *safepoint = scan->safepoint;
 	const struct limpet_module *module;
 
 	for (size_t i = 0; i < safepoint->range_count; i++) {
 		const struct range *range = &safepoint->ranges[i];
 
 		if (pc >= range->start && pc < range->end)
-			return verdict_in(look, range);
+			return verdict_in(scan, range);
 	}
 	module = limpet_modules_find(safepoint->modules, pc);
 	if (!module ||
@@ -312,21 +312,21 @@ static bool follows_call(pid_t pid, uint64_t address)
 /* The dynamic linker has left return addresses on each initial stack, and our hooks have on all. A
  * thread inside the linker holds its lock, and one inside a hook is counted by the agent; both are
  * checked separately. */
-static bool is_told_otherwise(enum limpet_safepoint_verdict verdict)
+static bool is_known_otherwise(enum limpet_safepoint_verdict verdict)
 {
 	return verdict == LIMPET_UNSAFE_LOADER || verdict == LIMPET_UNSAFE_AGENT;
 }
 
-static enum limpet_safepoint_verdict check_word(const struct look *look, uint64_t word)
+static enum limpet_safepoint_verdict check_word(const struct scan *scan, uint64_t word)
 {
-	const struct limpet_safepoint *safepoint = look->safepoint;
+	const struct limpet_safepoint *safepoint = scan->safepoint;
 
 	for (size_t i = 0; i < safepoint->range_count; i++) {
 		const struct range *range = &safepoint->ranges[i];
 
 		if (word - 1 >= range->start && word - 1 < range->end &&
-		    !is_told_otherwise(range->verdict))
-			return follows_call(safepoint->pid, word) ? verdict_in(look, range)
+		    !is_known_otherwise(range->verdict))
+			return follows_call(safepoint->pid, word) ? verdict_in(scan, range)
 								  : LIMPET_SAFE;
 	}
 	return LIMPET_SAFE;
@@ -336,10 +336,10 @@ static enum limpet_safepoint_verdict check_word(const struct look *look, uint64_
  * middle of a call has the call's return address there. A stale word from an earlier call looks the
  * same, and costs another try; in a long-lived frame that never overwrites it, it costs this
  * thread. */
-static enum limpet_safepoint_verdict check_words(const struct look *look, uint64_t from,
+static enum limpet_safepoint_verdict check_words(const struct scan *scan, uint64_t from,
 						 uint64_t to)
 {
-	const struct limpet_walk_copy *stack = look->stack;
+	const struct limpet_walk_copy *stack = scan->stack;
 	const uint64_t *words = (const uint64_t *)(const void *)stack->data;
 	const size_t count = stack->bytes / sizeof(*words);
 	size_t end = count;
@@ -353,12 +353,12 @@ static enum limpet_safepoint_verdict check_words(const struct look *look, uint64
 	if (to != UINT64_MAX)
 		end = (to - stack->base) / sizeof(*words);
 	for (size_t i = (from - stack->base) / sizeof(*words); i < end; i++) {
-		enum limpet_safepoint_verdict verdict = check_word(look, words[i]);
+		enum limpet_safepoint_verdict verdict = check_word(scan, words[i]);
 
 		if (verdict != LIMPET_SAFE)
 			return verdict;
 		if (is_signal_frame(stack->base + i * sizeof(*words), &words[i], count - i) &&
-		    limpet_signal_is_restorer(look->safepoint->pid, words[i]))
+		    limpet_signal_is_restorer(scan->safepoint->pid, words[i]))
 			return LIMPET_UNSAFE_SIGNAL;
 	}
 	return LIMPET_SAFE;
@@ -407,17 +407,17 @@ static bool read_long_stack(const void *memory, uint64_t address, uint64_t *ret_
 }
 
 /* Checks what is above the last frame that is certain. */
-static enum limpet_safepoint_verdict check_rest(const struct look *look,
+static enum limpet_safepoint_verdict check_rest(const struct scan *scan,
 						const struct limpet_walk_map *map,
 						const struct limpet_walk_frame *frame,
 						enum limpet_walk_end end)
 {
 	if (end == LIMPET_WALK_COMPLETE && !is_doubtful_root(map, frame))
 		return LIMPET_SAFE;
-	return check_words(look,
+	return check_words(scan,
 			   end == LIMPET_WALK_LOST || end == LIMPET_WALK_COMPLETE
 				   ? frame->sp
-				   : look->stack->base,
+				   : scan->stack->base,
 			   UINT64_MAX);
 }
 
@@ -449,8 +449,8 @@ static uint64_t stack_end(const struct limpet_safepoint *safepoint,
 }
 
 /* Copies a part of the stack to `memory`, of STACK_COPY_BYTES. */
-static bool look_at(const struct limpet_safepoint *safepoint, const struct limpet_tracee *tracee,
-		    uint8_t *memory, struct look *look, struct limpet_walk_copy *stack)
+static bool copy_stack(const struct limpet_safepoint *safepoint, const struct limpet_tracee *tracee,
+		       uint8_t *memory, struct scan *scan, struct limpet_walk_copy *stack)
 {
 	const struct user_regs_struct *regs = limpet_tracee_regs(tracee);
 	bool kernels = false;
@@ -463,7 +463,7 @@ static bool look_at(const struct limpet_safepoint *safepoint, const struct limpe
 	got = end && memory ? limpet_memory_read_some(safepoint->pid, regs->rsp, memory, bytes) : 0;
 	*stack = (struct limpet_walk_copy){
 		.base = regs->rsp, .bytes = got > 0 ? (uint64_t)got : 0, .data = memory};
-	*look = (struct look){.safepoint = safepoint,
+	*scan = (struct scan){.safepoint = safepoint,
 			      .stack = stack,
 			      .stack_end = end,
 			      .on_first_stack =
@@ -487,24 +487,24 @@ static bool is_outermost(const struct limpet_walk_map *map, struct long_stack *s
 
 /* False on the stack of a coroutine in an array of a thread's: its frames end there, with live
  * memory of others above and below. True also if it is not known where they end. */
-static bool ends_at_top(const struct look *look, const struct limpet_walk_map *map,
+static bool ends_at_top(const struct scan *scan, const struct limpet_walk_map *map,
 			struct long_stack *stack, const struct limpet_walk_frame *frame,
 			enum limpet_walk_end end)
 {
-	const uint64_t top = look->on_first_stack ? look->safepoint->start_stack : stack->end;
+	const uint64_t top = scan->on_first_stack ? scan->safepoint->start_stack : stack->end;
 
 	if (end != LIMPET_WALK_COMPLETE || is_doubtful_root(map, frame))
 		return true;
 	return top && is_outermost(map, stack, frame->sp, top);
 }
 
-static enum limpet_safepoint_verdict check_frames(const struct look *look,
+static enum limpet_safepoint_verdict check_frames(const struct scan *scan,
 						  const struct limpet_tracee *tracee)
 {
-	const struct limpet_safepoint *safepoint = look->safepoint;
+	const struct limpet_safepoint *safepoint = scan->safepoint;
 	const struct user_regs_struct *regs = limpet_tracee_regs(tracee);
 	struct long_stack all = {
-		.copy = look->stack, .end = look->stack_end, .pid = safepoint->pid};
+		.copy = scan->stack, .end = scan->stack_end, .pid = safepoint->pid};
 	struct limpet_walk_frame frame = {
 		.pc = regs->rip, .sp = regs->rsp, .fp = regs->rbp, .flags = LIMPET_FRAME_EXACT};
 	enum limpet_walk_end end = LIMPET_WALK_MORE;
@@ -516,7 +516,7 @@ static enum limpet_safepoint_verdict check_frames(const struct look *look,
 	for (unsigned i = 0; end == LIMPET_WALK_MORE; i++) {
 		uint64_t pc = frame.pc - !(frame.flags & LIMPET_FRAME_EXACT), sp = frame.sp;
 
-		verdict = check_pc(look, pc, &is_program);
+		verdict = check_pc(scan, pc, &is_program);
 		if (verdict != LIMPET_SAFE)
 			return verdict;
 		if (i == MAX_FRAMES)
@@ -527,14 +527,14 @@ static enum limpet_safepoint_verdict check_frames(const struct look *look,
 			return LIMPET_UNSAFE_SIGNAL;
 		/* A frame pointer may belong to an older frame. */
 		if (end == LIMPET_WALK_MORE && frame.flags & LIMPET_FRAME_BY_FP)
-			verdict = check_words(look, sp, frame.sp);
+			verdict = check_words(scan, sp, frame.sp);
 		if (verdict != LIMPET_SAFE)
 			return verdict;
 	}
-	verdict = check_rest(look, &map, &frame, end);
+	verdict = check_rest(scan, &map, &frame, end);
 	if (verdict != LIMPET_SAFE)
 		return verdict;
-	if (!ends_at_top(look, &map, &all, &frame, end))
+	if (!ends_at_top(scan, &map, &all, &frame, end))
 		return LIMPET_UNSAFE_STACK;
 	/* No code of the program on the stack: a thread that is being created or is ending. */
 	return is_program ? LIMPET_SAFE : LIMPET_UNSAFE_THREADS;
@@ -619,15 +619,15 @@ static bool stands_at_top(const struct limpet_safepoint *safepoint,
 	struct limpet_walk_copy copy;
 	struct limpet_walk_map map;
 	struct long_stack stack;
-	struct look look;
+	struct scan scan;
 
-	if (!look_at(safepoint, tracee, memory, &look, &copy))
+	if (!copy_stack(safepoint, tracee, memory, &scan, &copy))
 		return false;
-	stack = (struct long_stack){.copy = &copy, .end = look.stack_end, .pid = safepoint->pid};
+	stack = (struct long_stack){.copy = &copy, .end = scan.stack_end, .pid = safepoint->pid};
 	limpet_segment_walk_map(safepoint->segment, &map);
 	for (unsigned i = 0; end == LIMPET_WALK_MORE && i < MAX_FRAMES; i++)
 		end = limpet_walk_step(&map, NULL, read_long_stack, &stack, &frame);
-	return ends_at_top(&look, &map, &stack, &frame, end);
+	return ends_at_top(&scan, &map, &stack, &frame, end);
 }
 
 enum limpet_safepoint_verdict limpet_safepoint_check_place(const struct limpet_safepoint *safepoint,
@@ -671,7 +671,7 @@ enum limpet_safepoint_verdict limpet_safepoint_check(const struct limpet_safepoi
 {
 	LIMPET_FREE uint8_t *memory = malloc(STACK_COPY_BYTES);
 	struct limpet_walk_copy stack;
-	struct look look;
+	struct scan scan;
 	enum limpet_safepoint_verdict verdict;
 	uint64_t low;
 
@@ -683,10 +683,10 @@ enum limpet_safepoint_verdict limpet_safepoint_check(const struct limpet_safepoi
 		return LIMPET_UNSAFE_RSEQ;
 	if (!has_libcs_pointer(safepoint->pid, tracee))
 		return LIMPET_UNSAFE_POINTER;
-	if (!look_at(safepoint, tracee, memory, &look, &stack))
+	if (!copy_stack(safepoint, tracee, memory, &scan, &stack))
 		return LIMPET_UNSAFE_UNKNOWN;
-	look.malloc_too = malloc_too;
-	verdict = check_frames(&look, tracee);
+	scan.malloc_too = malloc_too;
+	verdict = check_frames(&scan, tracee);
 	if (verdict != LIMPET_SAFE)
 		return verdict;
 	*ret_has_arena = !malloc_too || has_arena(safepoint, tracee);

@@ -51,7 +51,7 @@ static int memory(uint64_t bytes, void **ret)
 	return 0;
 }
 
-static uint64_t take(uint64_t *at, uint64_t bytes)
+static uint64_t reserve(uint64_t *at, uint64_t bytes)
 {
 	uint64_t offset = *at;
 
@@ -95,9 +95,9 @@ static void lay_out_sampling(uint64_t sixteenth, const struct limpet_sampling *s
 		power_of_2_below(SAMPLE_SHARE_16THS * sixteenth / sizeof(uint64_t));
 	counters = layout->sample_table_count / SLOTS_PER_COUNTER;
 	layout->sample_filter_shift = (uint32_t)__builtin_clzll(counters) + 1;
-	layout->sample_table_offset = take(at, layout->sample_table_count * sizeof(uint64_t));
+	layout->sample_table_offset = reserve(at, layout->sample_table_count * sizeof(uint64_t));
 	if (sampling->bytes)
-		layout->sample_filter_offset = take(at, counters);
+		layout->sample_filter_offset = reserve(at, counters);
 }
 
 /* Divides what is left for the agent's private memory. Each thread state has some, which it keeps
@@ -145,21 +145,21 @@ static uint64_t lay_out(uint64_t memory_bytes, uint64_t arena_bytes,
 		layout->fingerprint_count[table] =
 			power_of_2_below(FINGERPRINT_SHARE_16THS * sixteenth * 9 / 8 /
 					 sizeof(struct limpet_fingerprint));
-	layout->slots_offset = take(&at, LIMPET_MAX_SLOTS * sizeof(struct limpet_slot));
+	layout->slots_offset = reserve(&at, LIMPET_MAX_SLOTS * sizeof(struct limpet_slot));
 	layout->modules_offset =
-		take(&at, LIMPET_MAX_KNOWN_MODULES * sizeof(struct limpet_known_module));
-	layout->unwind_modules_offset =
-		take(&at, 2ull * LIMPET_MAX_UNWIND_MODULES * sizeof(struct limpet_unwind_module));
+		reserve(&at, LIMPET_MAX_KNOWN_MODULES * sizeof(struct limpet_known_module));
+	layout->unwind_modules_offset = reserve(&at, 2ull * LIMPET_MAX_UNWIND_MODULES *
+							     sizeof(struct limpet_unwind_module));
 	for (unsigned table = 0; table < LIMPET_FINGERPRINT_TABLES; table++)
-		layout->fingerprints_offset[table] = take(
+		layout->fingerprints_offset[table] = reserve(
 			&at, layout->fingerprint_count[table] * sizeof(struct limpet_fingerprint));
-	take(&at, LIMPET_OWN_BYTES);
-	layout->threads_offset = take(&at, LIMPET_THREADS * sizeof(struct limpet_thread));
-	layout->free_chunks_offset = take(&at, layout->chunk_count / 8);
+	reserve(&at, LIMPET_OWN_BYTES);
+	layout->threads_offset = reserve(&at, LIMPET_THREADS * sizeof(struct limpet_thread));
+	layout->free_chunks_offset = reserve(&at, layout->chunk_count / 8);
 	if (samples)
 		lay_out_sampling(sixteenth, sampling, layout, &at);
 	at = layout->threads_offset + round_up(at - layout->threads_offset, LIMPET_CHUNK_BYTES);
-	layout->chunks_offset = take(&at, (uint64_t)layout->chunk_count * LIMPET_CHUNK_BYTES);
+	layout->chunks_offset = reserve(&at, (uint64_t)layout->chunk_count * LIMPET_CHUNK_BYTES);
 	lay_out_private(memory_bytes - at - arena_bytes, layout);
 	return at;
 }
@@ -492,7 +492,7 @@ void limpet_segment_walk_map(const struct limpet_segment *segment, struct limpet
 /* Pages that the agent's threads have taken in addition to their own. */
 static uint64_t room_pages(const struct limpet_segment *segment)
 {
-	uint32_t taken = __atomic_load_n(&segment->shm->room_pages_taken, __ATOMIC_RELAXED);
+	uint32_t taken = __atomic_load_n(&segment->shm->room_pages_used, __ATOMIC_RELAXED);
 
 	return taken < segment->layout.room_pages ? taken : segment->layout.room_pages;
 }

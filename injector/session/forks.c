@@ -10,10 +10,10 @@
 #include "injector/proc/target_process.h"
 #include "injector/remote/own_objects.h"
 
-/* Shortest time between two looks for new processes; many times the duration of a look is added, so
+/* Shortest time between two scans for new processes; many times the duration of a scan is added, so
  * that a machine with thousands of processes is not kept busy. */
-#define LOOK_NS 5000000u
-#define LOOK_SHARE 20u
+#define SCAN_NS 5000000u
+#define SCAN_SHARE 20u
 /* A number is assigned before its process can be seen. Where another process gets the processor in
  * between, it becomes visible within this time. */
 #define BIRTH_NS 1000000000u
@@ -30,15 +30,15 @@ struct limpet_forks {
 	uint64_t control_page;
 	uint64_t since_ticks; /* start of limpet: the agent is younger */
 	uint64_t next_ns;
-	uint64_t last_pid;    /* the last one that the kernel had assigned by the last look */
+	uint64_t last_pid;    /* the last one that the kernel had assigned by the last scan */
 	uint64_t last_pid_ns; /* when it was first read */
-	uint64_t again_ns;    /* next look if no other number has been assigned */
-	pid_t *seen;          /* all processes at the last look, ascending */
+	uint64_t again_ns;    /* next scan if no other number has been assigned */
+	pid_t *seen;          /* all processes at the last scan, ascending */
 	size_t seen_count;
 	struct candidate *list; /* oldest first */
 	size_t count, capacity;
-	pid_t *taken;
-	size_t taken_count, taken_capacity;
+	pid_t *claimed;
+	size_t claimed_count, claimed_capacity;
 	struct limpet_forks_stats stats;
 };
 
@@ -67,7 +67,7 @@ void limpet_forks_free(struct limpet_forks *forks)
 		return;
 	free(forks->seen);
 	free(forks->list);
-	free(forks->taken);
+	free(forks->claimed);
 	free(forks);
 }
 
@@ -113,10 +113,10 @@ static bool has_executed(const struct limpet_forks *forks, pid_t pid)
 	struct limpet_proc_status status;
 
 	return limpet_proc_status_read(pid, &status) == 0 &&
-	       (status.ppid == forks->pid || limpet_forks_was_taken(forks, status.ppid));
+	       (status.ppid == forks->pid || limpet_forks_was_claimed(forks, status.ppid));
 }
 
-static void look_at(struct limpet_forks *forks, pid_t pid, uint64_t now_ns)
+static void scan_child(struct limpet_forks *forks, pid_t pid, uint64_t now_ns)
 {
 	struct limpet_fork fork = {.pid = pid, .control_page = forks->control_page};
 
@@ -126,7 +126,7 @@ static void look_at(struct limpet_forks *forks, pid_t pid, uint64_t now_ns)
 	fork.image_inode = silent_copy(pid, forks->control_page);
 	/* The agent of another capture is the business of that capture's limpet. */
 	if (!limpet_own_objects_has_inode(fork.image_inode)) {
-		/* Those of the first look may have executed it before the attach. */
+		/* Those of the first scan may have executed it before the attach. */
 		if (!fork.image_inode && forks->seen && has_executed(forks, pid)) {
 			forks->stats.found++;
 			forks->stats.lost++;
@@ -156,11 +156,11 @@ static uint64_t last_pid(const struct limpet_forks *forks)
 	return last ? strtoull(last + 1, NULL, 10) : forks->last_pid + 1;
 }
 
-/* Whether a process may have been created that the last look has not seen. After a new number it is
+/* Whether a process may have been created that the last scan has not seen. After a new number it is
  * looked again in growing steps. */
 static bool may_have_new(struct limpet_forks *forks, uint64_t now_ns, bool at_once)
 {
-	/* Before the look: a process created after this is found by the next one. */
+	/* Before the scan: a process created after this is found by the next one. */
 	const uint64_t last = last_pid(forks);
 
 	if (last != forks->last_pid) {
@@ -170,18 +170,18 @@ static bool may_have_new(struct limpet_forks *forks, uint64_t now_ns, bool at_on
 		   (now_ns < forks->again_ns || now_ns - forks->last_pid_ns > BIRTH_NS)) {
 		return false;
 	}
-	forks->again_ns = now_ns + LOOK_NS + (now_ns - forks->last_pid_ns);
+	forks->again_ns = now_ns + SCAN_NS + (now_ns - forks->last_pid_ns);
 	return true;
 }
 
-void limpet_forks_look(struct limpet_forks *forks, uint64_t now_ns, bool at_once)
+void limpet_forks_scan(struct limpet_forks *forks, uint64_t now_ns, bool at_once)
 {
 	pid_t *pids = NULL;
 	int count;
 
 	if (now_ns < forks->next_ns && !at_once)
 		return;
-	forks->next_ns = now_ns + LOOK_NS;
+	forks->next_ns = now_ns + SCAN_NS;
 	if (!may_have_new(forks, now_ns, at_once))
 		return;
 	count = limpet_proc_pids(&pids);
@@ -191,12 +191,12 @@ void limpet_forks_look(struct limpet_forks *forks, uint64_t now_ns, bool at_once
 		while (j < forks->seen_count && forks->seen[j] < pids[i])
 			j++;
 		if (j == forks->seen_count || forks->seen[j] != pids[i])
-			look_at(forks, pids[i], now_ns);
+			scan_child(forks, pids[i], now_ns);
 	}
 	free(forks->seen);
 	forks->seen = pids;
 	forks->seen_count = (size_t)count;
-	forks->next_ns += (limpet_monotonic_ns() - now_ns) * LOOK_SHARE;
+	forks->next_ns += (limpet_monotonic_ns() - now_ns) * SCAN_SHARE;
 }
 
 static void drop(struct limpet_forks *forks, size_t at)
@@ -211,16 +211,16 @@ bool limpet_forks_is_due(const struct limpet_forks *forks, uint64_t now_ns)
 	return forks->count && now_ns - forks->list[0].found_ns >= SETTLED_NS;
 }
 
-bool limpet_forks_take(struct limpet_forks *forks, uint64_t now_ns, struct limpet_fork *ret)
+bool limpet_forks_claim(struct limpet_forks *forks, uint64_t now_ns, struct limpet_fork *ret)
 {
 	while (limpet_forks_is_due(forks, now_ns)) {
 		struct limpet_fork first = forks->list[0].fork;
 
 		drop(forks, 0);
 		if (limpet_fork_is_silent(&first) &&
-		    limpet_reserve(&forks->taken, &forks->taken_capacity, forks->taken_count + 1,
-				   sizeof(*forks->taken)) == 0) {
-			forks->taken[forks->taken_count++] = first.pid;
+		    limpet_reserve(&forks->claimed, &forks->claimed_capacity,
+				   forks->claimed_count + 1, sizeof(*forks->claimed)) == 0) {
+			forks->claimed[forks->claimed_count++] = first.pid;
 			*ret = first;
 			return true;
 		}
@@ -234,10 +234,10 @@ bool limpet_forks_wait(const struct limpet_forks *forks)
 	return forks->count != 0;
 }
 
-bool limpet_forks_was_taken(const struct limpet_forks *forks, pid_t pid)
+bool limpet_forks_was_claimed(const struct limpet_forks *forks, pid_t pid)
 {
-	for (size_t i = 0; i < forks->taken_count; i++)
-		if (forks->taken[i] == pid)
+	for (size_t i = 0; i < forks->claimed_count; i++)
+		if (forks->claimed[i] == pid)
 			return true;
 	return false;
 }

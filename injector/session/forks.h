@@ -36,16 +36,16 @@ void limpet_forks_begin(struct limpet_forks *forks, const struct limpet_target *
 void limpet_forks_free(struct limpet_forks *forks);
 
 /* Looks for new children if it is time to and any process was created, or `at_once`. */
-void limpet_forks_look(struct limpet_forks *forks, uint64_t now_ns, bool at_once);
+void limpet_forks_scan(struct limpet_forks *forks, uint64_t now_ns, bool at_once);
 /* Whether a child has lived long enough not to be about to execute a program. */
 bool limpet_forks_is_due(const struct limpet_forks *forks, uint64_t now_ns);
 /* Returns the next such child that still has its copy of the agent, or false if there is none yet.
  * Each child is returned once. */
-bool limpet_forks_take(struct limpet_forks *forks, uint64_t now_ns, struct limpet_fork *ret);
+bool limpet_forks_claim(struct limpet_forks *forks, uint64_t now_ns, struct limpet_fork *ret);
 /* Whether some were found and not yet taken. */
 bool limpet_forks_wait(const struct limpet_forks *forks);
-/* Whether a process with this pid was taken: for a look at all of them. */
-bool limpet_forks_was_taken(const struct limpet_forks *forks, pid_t pid);
+/* Whether a process with this pid was claimed: for a scan of all of them. */
+bool limpet_forks_was_claimed(const struct limpet_forks *forks, pid_t pid);
 void limpet_forks_stats_read(const struct limpet_forks *forks, struct limpet_forks_stats *ret);
 
 /* Whether it is still the same process, and executes the program of the one it was forked from. */

@@ -27,8 +27,8 @@
 #include "injector/proc/target_process.h"
 #include "injector/proc/tid_offset.h"
 #include "injector/ptrace/arch.h"
-#include "injector/ptrace/last_words.h"
 #include "injector/ptrace/priority.h"
+#include "injector/ptrace/robust_word.h"
 #include "injector/ptrace/step.h"
 #include "injector/ptrace/target_lock.h"
 #include "injector/ptrace/tracer.h"
@@ -179,7 +179,7 @@ void limpet_session_free(struct limpet_session *session)
 	limpet_watchdog_bury(true);
 	limpet_safepoint_free(session->safepoint);
 	if (session->segment.shm)
-		limpet_last_words_forget(&session->segment.shm->collector);
+		limpet_robust_word_unregister(&session->segment.shm->collector);
 	limpet_segment_done(&session->segment);
 	limpet_hijack_room_done(&session->room);
 	limpet_plan_done(&session->plan);
@@ -221,9 +221,9 @@ static void note_plan(const struct limpet_session *session)
 			 plan->slot_count, session->modules.count,
 			 plan->method == LIMPET_METHOD_OUTSIDE ? ", written from outside" : "",
 			 session->entries.count);
-	if (plan->slots_not_taken || session->entries.refused)
+	if (plan->slots_unhooked || session->entries.refused)
 		limpet_step_note(0, "plan: left alone: %u slots, %u functions",
-				 plan->slots_not_taken, session->entries.refused);
+				 plan->slots_unhooked, session->entries.refused);
 	limpet_step_note(0, "plan: the agent is %s%s%s",
 			 plan->method == LIMPET_METHOD_DLOPEN ? "loaded by dlopen" : "mapped",
 			 plan->reason ? ": " : "", plan->reason ? plan->reason : "");
@@ -307,7 +307,7 @@ static int renew_plan(struct limpet_tracer *tracer, const struct limpet_target *
 	return limpet_target_explain(target, error, err);
 }
 
-static void take_plan(struct limpet_session *session, struct limpet_attach_plan *plan)
+static void adopt_plan(struct limpet_session *session, struct limpet_attach_plan *plan)
 {
 	assert(plan);
 	session->modules = plan->modules;
@@ -323,7 +323,7 @@ int limpet_session_prepare(struct limpet_tracer *tracer, const struct limpet_tar
 			   struct limpet_err *err)
 {
 	struct limpet_session *session = NULL;
-	int lock_fd = limpet_target_lock_take(
+	int lock_fd = limpet_target_lock_acquire(
 		tracer, target->pid, limpet_monotonic_ns() + config->attach_timeout_ns, err);
 	int error = lock_fd < 0 ? lock_fd : renew_plan(tracer, target, config, &plan, err);
 
@@ -339,7 +339,7 @@ int limpet_session_prepare(struct limpet_tracer *tracer, const struct limpet_tar
 		return error;
 	}
 	session->lock_fd = lock_fd;
-	take_plan(session, plan);
+	adopt_plan(session, plan);
 	limpet_seccomp_watch_begin(target, &session->filters);
 	limpet_own_objects_note_execution(target->pid);
 	error = limpet_target_explain(target, equip(session, config, err), err);
@@ -349,7 +349,7 @@ int limpet_session_prepare(struct limpet_tracer *tracer, const struct limpet_tar
 		limpet_session_free(session);
 		return error;
 	}
-	session->stats.slots_not_taken = session->plan.slots_not_taken;
+	session->stats.slots_unhooked = session->plan.slots_unhooked;
 	*ret = session;
 	return 0;
 }
@@ -478,7 +478,7 @@ int limpet_session_refresh_modules(struct limpet_session *session)
 		return 0;
 	error = limpet_session_read_modules(session, NULL);
 	if (!error)
-		error = limpet_entry_late_look(&session->late, &session->modules,
+		error = limpet_entry_late_scan(&session->late, &session->modules,
 					       session->entry_list);
 	if (error)
 		return error;
@@ -487,7 +487,7 @@ int limpet_session_refresh_modules(struct limpet_session *session)
 	return 1;
 }
 
-void limpet_session_let_go(struct limpet_session *session)
+void limpet_session_abandon(struct limpet_session *session)
 {
 	const uint32_t off = 0; /* the first word of the agent's control page */
 

@@ -28,7 +28,7 @@ struct limpet_session_stats {
 						    being back in it */
 	unsigned attach_attempts;
 	bool mseal; /* mseal(2) keeps the agent's memory in the target */
-	uint32_t slots_patched, slots_not_taken;
+	uint32_t slots_patched, slots_unhooked;
 	struct limpet_tables_without_room tables_without_room;
 	unsigned entries_refused; /* functions of allocators that are not followed */
 	bool thread_heaps; /* blocks released with their thread's heap are not seen to be released
@@ -73,7 +73,7 @@ int limpet_session_detach(struct limpet_session *session, struct limpet_err *err
 /* For an agent that stays although nobody will read its events: switches it off by its control
  * page, and tells it that the collector has died, so that no thread of the target waits for room.
  * limpet_session_detach() does this itself when it fails. */
-void limpet_session_let_go(struct limpet_session *session);
+void limpet_session_abandon(struct limpet_session *session);
 void limpet_session_free(struct limpet_session *session);
 
 /* Under the target lock: switches off, proves unused and unloads the agents that an earlier limpet

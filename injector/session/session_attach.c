@@ -18,18 +18,18 @@
 #include "injector/proc/proc.h"
 #include "injector/proc/target_process.h"
 #include "injector/proc/tid_offset.h"
-#include "injector/ptrace/last_words.h"
 #include "injector/ptrace/priority.h"
+#include "injector/ptrace/robust_word.h"
 #include "injector/ptrace/tracee.h"
 #include "injector/remote/agent_image.h"
 #include "injector/remote/growing.h"
 #include "injector/remote/own_objects.h"
 
-/* Spells /proc/thread-self/fd/ in one of 2^32 ways. glibc compares names before it looks at files:
+/* Formats /proc/thread-self/fd/ in one of 2^32 ways. glibc compares names before it looks at files:
  * for a name used before it would return the agent that was loaded then, whatever file the
  * descriptor now is. /proc/self would not do: it is the main thread, which may have ended and then
  * shows no descriptors. */
-static void spell_path(uint64_t nonce, char *path)
+static void format_path(uint64_t nonce, char *path)
 {
 	char *at = stpcpy(path, "/proc");
 
@@ -39,8 +39,7 @@ static void spell_path(uint64_t nonce, char *path)
 }
 
 /* For threads that enter a hook before the collector has looked for their stacks. */
-static void say_where_threads_stacks_are(struct limpet_session *session,
-					 const struct limpet_hijack *hijack)
+static void publish_thread_stack(struct limpet_session *session, const struct limpet_hijack *hijack)
 {
 	const uint64_t pointer = limpet_tracee_regs(limpet_hijack_tracee(hijack))->fs_base;
 	const pid_t ns_tid = limpet_hijack_ns_tid(hijack);
@@ -55,7 +54,7 @@ static void say_where_threads_stacks_are(struct limpet_session *session,
 }
 
 /* Before any thread is stopped. */
-static void say_where_main_stack_is(struct limpet_session *session)
+static void publish_main_stack(struct limpet_session *session)
 {
 	struct limpet_shm *shm = session->segment.shm;
 	struct limpet_proc_status status;
@@ -98,16 +97,16 @@ static void unmap_hook_areas(struct limpet_session *session, struct limpet_hijac
 	}
 }
 
-static uint32_t count_not_taken(const struct limpet_plan *plan)
+static uint32_t count_unhooked(const struct limpet_plan *plan)
 {
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < plan->slot_count; i++)
-		count += limpet_slot_not_taken(&plan->slots[i]);
+		count += limpet_slot_is_unhooked(&plan->slots[i]);
 	return count;
 }
 
-static int put_slots_in(void *context, int memory)
+static int install_slots(void *context, int memory)
 {
 	struct limpet_session *session = context;
 	struct limpet_maps now;
@@ -118,11 +117,11 @@ static int put_slots_in(void *context, int memory)
 	limpet_remote_patch_check(session->plan.slots, session->plan.slot_count,
 				  &session->modules.maps, &now);
 	limpet_proc_maps_done(&now);
-	session->stats.slots_patched += limpet_remote_patch_put_in(
+	session->stats.slots_patched += limpet_remote_patch_install(
 		memory, session->plan.slots, session->plan.slot_count, session->hooks,
 		session->info.thunks, session->info.thunk_bytes);
-	session->stats.slots_not_taken =
-		session->plan.slots_not_taken + count_not_taken(&session->plan);
+	session->stats.slots_unhooked =
+		session->plan.slots_unhooked + count_unhooked(&session->plan);
 	memcpy(limpet_segment_slots(&session->segment), session->plan.slots,
 	       session->plan.slot_count * sizeof(*session->plan.slots));
 	return 0;
@@ -139,7 +138,7 @@ static int switch_on(struct limpet_session *session, const struct limpet_tracee 
 	limpet_session_inline_hook_setup(session, limpet_monotonic_ns() + session->timeout_ns,
 					 &setup);
 	if (session->plan.method == LIMPET_METHOD_OUTSIDE) {
-		setup.also = put_slots_in;
+		setup.also = install_slots;
 		setup.also_context = session;
 	}
 	return limpet_inline_hook_switch_on(&setup, hijacked, session->info.thunks,
@@ -201,7 +200,7 @@ static int attach_once(struct limpet_session *session, struct limpet_hijack *hij
 
 	if (!boot || error)
 		return limpet_err_set(err, error ? error : -ENOMEM, "cannot prepare the agent");
-	say_where_threads_stacks_are(session, hijack);
+	publish_thread_stack(session, hijack);
 	limpet_session_fill_boot(session, hijack, boot);
 	boot->operation = LIMPET_BOOT_ATTACH;
 	boot->info_offset = image->info_offset;
@@ -209,7 +208,7 @@ static int attach_once(struct limpet_session *session, struct limpet_hijack *hij
 		session->plan.method != LIMPET_METHOD_DLOPEN || session->filters.allows_exec ||
 		!limpet_seccomp_kind(session->target,
 				     limpet_tracee_tid(limpet_hijack_tracee(hijack)));
-	spell_path(session->nonce, boot->path);
+	format_path(session->nonce, boot->path);
 	boot->start = session->plan.start;
 	boot->start.nonce = session->nonce;
 	boot->start.windows = session->windows;
@@ -248,7 +247,7 @@ static int begin_to_record(struct limpet_session *session, struct limpet_err *er
 	const uint32_t on = 1; /* the first word of the agent's control page */
 	int error = limpet_segment_share_rest(&session->segment);
 
-	limpet_last_words_prepare(&session->segment.shm->collector);
+	limpet_robust_word_register(&session->segment.shm->collector);
 	if (error == -ENOSPC && limpet_commit_is_strict())
 		return limpet_commit_explain(session->target->pid, err);
 	if (!error)
@@ -272,7 +271,7 @@ static bool clean_up(struct limpet_session *session)
 		limpet_target_close(&target);
 		/* Where the agent stays, it is to know that nobody listens. */
 		if (limpet_session_agent_present(session))
-			limpet_session_let_go(session);
+			limpet_session_abandon(session);
 	}
 	return result < 0 && result != -ESRCH;
 }
@@ -350,7 +349,7 @@ static int attach(struct limpet_session *session, struct limpet_tracee *tracee,
 	int error, closing;
 
 	/* Nothing is read while a thread is stopped that can be read before. */
-	say_where_main_stack_is(session);
+	publish_main_stack(session);
 	session->windows = limpet_growing_reaches(session->target->pid, LIMPET_WINDOW_BYTES);
 	session->plan.start.unlock = may_lock_ours(session);
 	error = begin(session, err);
@@ -386,7 +385,7 @@ static int attach(struct limpet_session *session, struct limpet_tracee *tracee,
 	if (!error && !closing && !tracee)
 		error = switch_on(session, NULL, err);
 	/* Includes the stops of the preflight. */
-	session->stats.attach_stop_ns = limpet_tracer_take_longest_stop_ns(session->wait.tracer);
+	session->stats.attach_stop_ns = limpet_tracer_pop_longest_stop_ns(session->wait.tracer);
 	if (!error && closing)
 		error = limpet_err_set(err, closing,
 				       "lost the target while releasing its thread: %s",

@@ -26,8 +26,8 @@
 #include "injector/proc/target_process.h"
 #include "injector/proc/tid_offset.h"
 #include "injector/ptrace/arch.h"
-#include "injector/ptrace/last_words.h"
 #include "injector/ptrace/priority.h"
+#include "injector/ptrace/robust_word.h"
 #include "injector/ptrace/target_lock.h"
 #include "injector/ptrace/tracee.h"
 #include "injector/ptrace/wait.h"
@@ -192,7 +192,7 @@ static int call_once(struct limpet_session *session, struct limpet_boot *boot,
 	limpet_session_fill_boot(session, hijack, boot);
 	boot->operation = operation;
 	boot->call = function;
-	if (place && place->thunks_apart && !session->stats.hook_pointers.elsewhere)
+	if (place && place->thunks_separate && !session->stats.hook_pointers.elsewhere)
 		boot->thunks = place->thunks;
 	if (operation == LIMPET_BOOT_CALL && !session->left_behind && session->info.shm)
 		boot->life = session->info.shm + offsetof(struct limpet_shm, collector);
@@ -250,7 +250,7 @@ int limpet_session_call(struct limpet_session *session, struct limpet_session_ca
 /* Notes every stop but those of the attach. */
 void limpet_session_note_detach_stop(struct limpet_session *session)
 {
-	uint64_t stop_ns = limpet_tracer_take_longest_stop_ns(session->wait.tracer);
+	uint64_t stop_ns = limpet_tracer_pop_longest_stop_ns(session->wait.tracer);
 
 	if (stop_ns > session->stats.detach_stop_ns)
 		session->stats.detach_stop_ns = stop_ns;
@@ -269,7 +269,7 @@ int limpet_session_rescan(struct limpet_session *session, struct limpet_err *err
 	    limpet_cgroup_frozen(session->target->pid, &group))
 		return 0;
 	limpet_tracer_bound_frozen(session->wait.tracer, limpet_monotonic_ns());
-	limpet_tracer_take_longest_stop_ns(session->wait.tracer);
+	limpet_tracer_pop_longest_stop_ns(session->wait.tracer);
 	error = limpet_session_call(session, &call, limpet_monotonic_ns() + session->timeout_ns,
 				    err);
 	limpet_tracer_rest(session->wait.tracer);

@@ -22,7 +22,7 @@
 /* How long a cleanup waits for threads that have no processor. */
 #define SETTLE_NS UINT64_C(1000000000)
 /* A collector that lives reads the events more often than this. */
-#define BEAT_NS UINT64_C(3000000000) /* several times the longest between two looks */
+#define BEAT_NS UINT64_C(3000000000) /* several times the longest between two scans */
 
 /* A limpet that we cannot see (in another container, or of another user) may be collecting from it:
  * whether the collector is not known to be dead, and reads the events some times a second. */
@@ -33,7 +33,7 @@ static bool collector_lives(const struct limpet_session *session)
 	uint64_t shm = session->info.shm;
 	uint32_t collector;
 
-	for (bool looked = false;; looked = true) {
+	for (bool checked = false;; checked = true) {
 		if (!shm ||
 		    limpet_memory_read_own(session->target->pid,
 					   shm + offsetof(struct limpet_shm, collector), &collector,
@@ -43,7 +43,7 @@ static bool collector_lives(const struct limpet_session *session)
 					   sizeof(beats)) < 0 ||
 		    !collector || collector & LIMPET_COLLECTOR_DIED)
 			return false;
-		if (looked && beats != first)
+		if (checked && beats != first)
 			return true;
 		if (limpet_monotonic_ns() >= deadline_ns)
 			return false;
@@ -207,8 +207,8 @@ int limpet_session_cleanup_locked(struct limpet_tracer *tracer, const struct lim
 int limpet_session_cleanup(struct limpet_tracer *tracer, const struct limpet_target *target,
 			   uint64_t timeout_ns, bool abandoned, struct limpet_err *err)
 {
-	LIMPET_CLOSE int lock_fd = limpet_target_lock_take(tracer, target->pid,
-							   limpet_monotonic_ns() + timeout_ns, err);
+	LIMPET_CLOSE int lock_fd = limpet_target_lock_acquire(
+		tracer, target->pid, limpet_monotonic_ns() + timeout_ns, err);
 	int result;
 
 	if (lock_fd < 0)

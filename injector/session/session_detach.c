@@ -24,17 +24,17 @@
 /* Of a process that lives, not counting tries that failed because a hijacked thread went away. */
 #define DETACH_TRIES 8u
 /* How often limpet checks whether a process that is not clean is exiting, 5 ms apart. */
-#define END_LOOKS 200u
+#define END_TRIES 200u
 /* How long detaching waits for the target lock, and how long at a time. A cleanup that finds out
  * that we collect holds it for SETTLE_NS and BEAT_NS at most (session_cleanup.c). */
 #define DETACH_LOCK_NS UINT64_C(6000000000)
-#define LOCK_LOOK_NS UINT64_C(20000000)
+#define LOCK_POLL_NS UINT64_C(20000000)
 /* Time for the search for hook pointers, on top of the deadline and for each MiB that the program
  * holds: twice what two searches take on a busy machine. */
 #define SEARCH_NS_PER_MIB UINT64_C(4000000)
 
 /* By the kernel's list of mappings, not by what the agent says. */
-static bool are_apart(const struct limpet_session *session, uint64_t thunks)
+static bool are_separate(const struct limpet_session *session, uint64_t thunks)
 {
 	const struct limpet_map *map = limpet_proc_maps_find(&session->modules.maps, thunks);
 
@@ -69,7 +69,7 @@ static int find_place(const struct limpet_session *session, struct limpet_agent_
 	};
 	if (info->map)
 		ret->end = end_of_place(&session->modules.maps, ret->end, info->thunks);
-	ret->thunks_apart = are_apart(session, info->thunks);
+	ret->thunks_separate = are_separate(session, info->thunks);
 	ret->hook_area_count =
 		limpet_inline_hook_find(session->target, &session->modules.maps, ret->hook_areas);
 	return 0;
@@ -84,7 +84,7 @@ static int restore_hook_pointers(struct limpet_session *session,
 {
 	const uint64_t pause_ns = 20000000;
 	const struct limpet_hook_pointers_options options = {
-		.way = LIMPET_PAGES_ASK,
+		.way = LIMPET_PAGES_SCAN,
 		.modules = &session->modules,
 		.files_only = files_only,
 		.guard = session->guard,
@@ -174,7 +174,7 @@ static int explain_left(const struct limpet_session *session,
 {
 	if (session->stats.hook_pointers.jumps)
 		return explain_jumps(session, err);
-	return session->stats.hook_pointers.elsewhere && !place->thunks_apart
+	return session->stats.hook_pointers.elsewhere && !place->thunks_separate
 		       ? explain_elsewhere(session, err)
 		       : 0;
 }
@@ -198,9 +198,9 @@ static int prove_unused(struct limpet_session *session, const struct limpet_agen
 			uint64_t *deadline_ns, struct limpet_err *err)
 {
 	struct limpet_quiesce_options quiesce = {
-		.stop_all =
-			session->plan.address_slots || session->left_behind ||
-			__atomic_load_n(&session->segment.shm->addresses_asked, __ATOMIC_ACQUIRE),
+		.stop_all = session->plan.address_slots || session->left_behind ||
+			    __atomic_load_n(&session->segment.shm->addresses_requested,
+					    __ATOMIC_ACQUIRE),
 	};
 	unsigned found;
 	int error;
@@ -293,10 +293,10 @@ static int modules_if_changed(struct limpet_session *session, struct limpet_err 
 	return limpet_session_read_modules(session, err);
 }
 
-static int put_slots_back(void *context, int memory)
+static int restore_slots(void *context, int memory)
 {
 	const struct limpet_session *session = context;
-	int answer = limpet_remote_patch_put_back(session->target, memory, &session->info);
+	int answer = limpet_remote_patch_restore(session->target, memory, &session->info);
 
 	return answer < 0 ? answer : 0;
 }
@@ -417,7 +417,7 @@ static int detach(struct limpet_session *session, struct limpet_err *err)
 	 * written. */
 	outside = session->method == LIMPET_METHOD_OUTSIDE || result;
 	if (outside) {
-		inline_hooks.also = put_slots_back;
+		inline_hooks.also = restore_slots;
 		inline_hooks.also_context = session;
 		if (has_finder(session)) {
 			inline_hooks.may_switch_off = may_end_finder;
@@ -487,14 +487,14 @@ int limpet_session_detach_locked(struct limpet_session *session, struct limpet_e
 	int error, identity;
 	bool done;
 
-	limpet_tracer_take_longest_stop_ns(session->wait.tracer);
+	limpet_tracer_pop_longest_stop_ns(session->wait.tracer);
 	error = detach_by_any(session, err);
 	done = !error;
 	error = check_end(session, error, err);
 	limpet_session_note_detach_stop(session);
 	identity = error ? limpet_target_check(session->target) : 0;
 	/* All was done and yet something is left: the process may be exiting. */
-	for (unsigned i = 0; done && error && !session->stats.mseal && !identity && i < END_LOOKS;
+	for (unsigned i = 0; done && error && !session->stats.mseal && !identity && i < END_TRIES;
 	     i++) {
 		nanosleep(&pause, NULL);
 		limpet_tracer_release_strays(session->wait.tracer);
@@ -508,20 +508,20 @@ int limpet_session_detach_locked(struct limpet_session *session, struct limpet_e
 		return limpet_err_set(err, -ESRCH, "the agent is no longer in process %d",
 				      session->target->pid);
 	if (error && error != -ESRCH)
-		limpet_session_let_go(session);
+		limpet_session_abandon(session);
 	return error == -ESRCH || !error ? error : -EBUSY;
 }
 
 /* Meanwhile the events are read: by that a cleanup knows that we collect. */
-static int take_lock(const struct limpet_session *session)
+static int acquire_lock(const struct limpet_session *session)
 {
 	const struct limpet_wait wait =
 		limpet_session_wait(session, limpet_monotonic_ns() + DETACH_LOCK_NS);
 	int lock_fd;
 
 	do {
-		lock_fd = limpet_target_lock_take(wait.tracer, session->target->pid,
-						  limpet_monotonic_ns() + LOCK_LOOK_NS, NULL);
+		lock_fd = limpet_target_lock_acquire(wait.tracer, session->target->pid,
+						     limpet_monotonic_ns() + LOCK_POLL_NS, NULL);
 		if (lock_fd == -EALREADY)
 			limpet_wait_idle(&wait);
 	} while (lock_fd == -EALREADY && !limpet_wait_check(&wait) &&
@@ -552,13 +552,13 @@ int limpet_session_detach(struct limpet_session *session, struct limpet_err *err
 	limpet_session_release_spares(session);
 	error = wait_for_thaw(session, err);
 	if (error) {
-		limpet_session_let_go(session);
+		limpet_session_abandon(session);
 		limpet_priority_restore(before);
 		return error;
 	}
 	/* Continue without the lock: a holder that keeps it this long is stopped or is not a
 	 * limpet, and we have to detach. */
-	lock_fd = take_lock(session);
+	lock_fd = acquire_lock(session);
 	limpet_tracer_bound_frozen(session->wait.tracer,
 				   limpet_monotonic_ns() + session->timeout_ns);
 	error = limpet_session_detach_locked(session, err);

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "common/apart.h"
 #include "common/confine.h"
+#include "common/subprocess.h"
 #include "injector/ptrace/step.h"
 
 /* Address space of the process: it holds a copy of limpet's memory. */
@@ -71,7 +71,7 @@ static bool is_sound(const struct limpet_unwound *unwound)
 	return true;
 }
 
-static int take(const struct limpet_unwound *unwound, struct limpet_stack_thread *thread)
+static int copy_frames(const struct limpet_unwound *unwound, struct limpet_stack_thread *thread)
 {
 	thread->frames = calloc(unwound->count, sizeof(*thread->frames));
 	if (!thread->frames)
@@ -88,15 +88,15 @@ static int take(const struct limpet_unwound *unwound, struct limpet_stack_thread
 static int read_some(struct reading *reading, struct limpet_stack_thread *threads,
 		     struct answer *answer)
 {
-	struct limpet_apart_process process = LIMPET_APART_NONE;
-	int result = limpet_apart_start(serve, reading, &process) < 0;
+	struct limpet_subprocess process = LIMPET_SUBPROCESS_NONE;
+	int result = limpet_subprocess_start(serve, reading, &process) < 0;
 
 	for (; !result && reading->first < reading->count; reading->first++) {
 		struct limpet_stack_thread *thread = &threads[reading->first];
 
 		if (!reading->copies[reading->first].stack)
 			continue;
-		if (limpet_apart_receive(&process, answer, sizeof(*answer)) < 0 ||
+		if (limpet_subprocess_receive(&process, answer, sizeof(*answer)) < 0 ||
 		    answer->code < 0 || !is_sound(&answer->unwound)) {
 			limpet_step_note(thread->tid, "its copy could not be unwound: %s",
 					 answer->code < 0 ? strerror(-answer->code)
@@ -104,9 +104,9 @@ static int read_some(struct reading *reading, struct limpet_stack_thread *thread
 			result = 1;
 			break;
 		}
-		result = take(&answer->unwound, thread);
+		result = copy_frames(&answer->unwound, thread);
 	}
-	limpet_apart_stop(&process);
+	limpet_subprocess_stop(&process);
 	return result;
 }
 

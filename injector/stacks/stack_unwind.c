@@ -156,7 +156,7 @@ static bool begin_libunwind(struct unwinding *unwinding)
 	return unw_init_remote(&unwinding->cursor, unwinding->space, unwinding) == 0;
 }
 
-static enum limpet_walk_end take_libunwind_frame(struct unwinding *unwinding)
+static enum limpet_walk_end read_libunwind_frame(struct unwinding *unwinding)
 {
 	const bool signal =
 		limpet_walk_find_rule(&unwinding->scene->map, NULL, code_address(&unwinding->frame))
@@ -196,7 +196,7 @@ static enum limpet_walk_end step_by_libunwind(struct unwinding *unwinding)
 	if (!unwinding->begun && !begin_libunwind(unwinding))
 		return LIMPET_WALK_LOST;
 	unwinding->begun = unw_step(&unwinding->cursor) > 0;
-	return unwinding->begun ? take_libunwind_frame(unwinding) : LIMPET_WALK_LOST;
+	return unwinding->begun ? read_libunwind_frame(unwinding) : LIMPET_WALK_LOST;
 }
 
 static enum limpet_walk_end step(struct unwinding *unwinding)

@@ -10,9 +10,9 @@
 #include "injector/ptrace/target_lock.h"
 #include "injector/ptrace/tracee.h"
 #include "injector/ptrace/watchdog.h"
+#include "injector/stacks/stack_copier.h"
 #include "injector/stacks/stack_reader.h"
 #include "injector/stacks/stack_scene.h"
-#include "injector/stacks/stack_take.h"
 
 /* Of all threads together; most stacks have some KiB. */
 #define COPIED_MOST ((size_t)512 << 20)
@@ -33,48 +33,48 @@ static void await_strays(struct limpet_tracer *tracer)
 	}
 }
 
-static int take_threads(struct limpet_stack_taking *taking, const pid_t *tids, size_t count,
+static int copy_threads(struct limpet_stack_copier *copier, const pid_t *tids, size_t count,
 			struct limpet_stacks *stacks, struct limpet_stack_copy *copies)
 {
 	int error = 0;
 
 	for (size_t i = 0; i < count && !error; i++) {
-		error = limpet_stack_take(taking, tids[i], &stacks->list[stacks->count],
-					  &copies[stacks->count]);
+		error = limpet_stack_copier_copy(copier, tids[i], &stacks->list[stacks->count],
+						 &copies[stacks->count]);
 		if (!error)
 			stacks->count++;
 		else if (error == -ESRCH)
 			error = 0;
 	}
-	await_strays(taking->tracer);
+	await_strays(copier->tracer);
 	return error;
 }
 
 /* No thread stands when this returns. */
-static int take_locked(struct limpet_stack_taking *taking, const pid_t *tids, size_t count,
+static int copy_locked(struct limpet_stack_copier *copier, const pid_t *tids, size_t count,
 		       struct limpet_stacks *stacks, struct limpet_stack_copy *copies,
 		       struct limpet_err *err)
 {
-	const struct limpet_target *target = taking->target;
-	LIMPET_CLOSE int lock = limpet_target_lock_take(
-		taking->tracer, target->pid, limpet_monotonic_ns() + LOCK_PATIENCE_NS, err);
+	const struct limpet_target *target = copier->target;
+	LIMPET_CLOSE int lock = limpet_target_lock_acquire(
+		copier->tracer, target->pid, limpet_monotonic_ns() + LOCK_PATIENCE_NS, err);
 	int error;
 
 	if (lock < 0)
 		return lock;
-	taking->room = malloc(LIMPET_STACKS_BYTES);
-	if (!taking->room)
+	copier->room = malloc(LIMPET_STACKS_BYTES);
+	if (!copier->room)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	/* Touched here, and not while a thread stands for it. */
-	memset(taking->room, 1, LIMPET_STACKS_BYTES);
-	limpet_stack_maps_read(target->pid, &taking->maps);
+	memset(copier->room, 1, LIMPET_STACKS_BYTES);
+	limpet_stack_maps_read(target->pid, &copier->maps);
 	error = limpet_target_check(target);
 	if (!error)
-		error = take_threads(taking, tids, count, stacks, copies);
-	limpet_tracer_rest(taking->tracer);
+		error = copy_threads(copier, tids, count, stacks, copies);
+	limpet_tracer_rest(copier->tracer);
 	limpet_watchdog_bury(true);
-	limpet_stack_maps_done(&taking->maps);
-	free(taking->room);
+	limpet_stack_maps_done(&copier->maps);
+	free(copier->room);
 	return error ? limpet_proc_explain(target->pid, error, "stop threads of", err) : 0;
 }
 
@@ -121,12 +121,12 @@ static int list_threads(const struct limpet_target *target, pid_t only, pid_t **
 	return only ? 1 : count;
 }
 
-static int take(struct limpet_tracer *tracer, const struct limpet_target *target, pid_t only,
-		struct limpet_stacks *stacks, struct limpet_err *err)
+static int read_stacks(struct limpet_tracer *tracer, const struct limpet_target *target, pid_t only,
+		       struct limpet_stacks *stacks, struct limpet_err *err)
 {
 	LIMPET_FREE pid_t *tids = NULL;
 	LIMPET_FREE struct limpet_stack_copy *copies = NULL;
-	struct limpet_stack_taking taking = {
+	struct limpet_stack_copier copier = {
 		.tracer = tracer, .target = target, .bytes_left = COPIED_MOST};
 	int count = list_threads(target, only, &tids, err), error;
 
@@ -136,7 +136,7 @@ static int take(struct limpet_tracer *tracer, const struct limpet_target *target
 	copies = calloc((size_t)count, sizeof(*copies));
 	if (!stacks->list || !copies)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
-	error = take_locked(&taking, tids, (size_t)count, stacks, copies, err);
+	error = copy_locked(&copier, tids, (size_t)count, stacks, copies, err);
 	if (!error && !stacks->count)
 		error = explain_none(target, only, err);
 	if (!error)
@@ -148,7 +148,7 @@ static int take(struct limpet_tracer *tracer, const struct limpet_target *target
 	return error;
 }
 
-int limpet_stacks_take(const struct limpet_target *target, pid_t only, struct limpet_stacks *ret,
+int limpet_stacks_read(const struct limpet_target *target, pid_t only, struct limpet_stacks *ret,
 		       struct limpet_err *err)
 {
 	struct limpet_stacks stacks = {.list = NULL};
@@ -157,7 +157,7 @@ int limpet_stacks_take(const struct limpet_target *target, pid_t only, struct li
 
 	if (error)
 		return limpet_err_set(err, error, "cannot trace: %s", strerror(-error));
-	error = take(tracer, target, only, &stacks, err);
+	error = read_stacks(tracer, target, only, &stacks, err);
 	limpet_tracer_free(tracer);
 	/* Modules and stacks are of one program only if it is the same still. */
 	if (!error)

@@ -1,7 +1,7 @@
 /* Where every thread of a live process stands.
  *
  * One thread after the other is stopped for as long as it takes to copy its registers and the top
- * of its stack (stack_take.h); the copies are unwound afterwards, by a process without rights
+ * of its stack (stack_copier.h); the copies are unwound afterwards, by a process without rights
  * (stack_reader.h). Nothing is loaded into the target, and nothing in it is changed. */
 #ifndef LIMPET_INJECTOR_STACKS_STACKS_H
 #define LIMPET_INJECTOR_STACKS_STACKS_H
@@ -27,7 +27,7 @@ struct limpet_target;
  * that preflight does not refuse to stop threads (limpet_preflight_options.stops_only). -ESRCH: the
  * process, or that thread, is gone; -ESTALE: it executes another program; -EALREADY: another limpet
  * is at work in it; -ENOMEM. */
-int limpet_stacks_take(const struct limpet_target *target, pid_t only, struct limpet_stacks *ret,
+int limpet_stacks_read(const struct limpet_target *target, pid_t only, struct limpet_stacks *ret,
 		       struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_stacks_done(struct limpet_stacks *stacks);
 

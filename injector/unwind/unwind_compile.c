@@ -54,8 +54,8 @@ static void add_row(struct compiler *compiler, uint64_t pc, uint16_t rule)
 
 /* Makes room in `array` for one more element; `too_many` is the error if it would have more than
  * `most`. */
-static bool want_one(struct compiler *compiler, void *array, size_t *capacity, size_t count,
-		     size_t item_bytes)
+static bool reserve_one(struct compiler *compiler, void *array, size_t *capacity, size_t count,
+			size_t item_bytes)
 {
 	int error = count == *capacity
 			    ? limpet_reserve(array, capacity, count + FIRST_ITEMS, item_bytes)
@@ -106,8 +106,8 @@ static void note_fde(struct compiler *compiler, const struct limpet_cfi_cie *cie
 	 * rows. */
 	if (is_full(compiler, compiler->function_count, compiler->function_capacity,
 		    compiler->max_rows, -ENOSPC) ||
-	    !want_one(compiler, &compiler->functions, &compiler->function_capacity,
-		      compiler->function_count, sizeof(*compiler->functions)))
+	    !reserve_one(compiler, &compiler->functions, &compiler->function_capacity,
+			 compiler->function_count, sizeof(*compiler->functions)))
 		return;
 	compiler->functions[compiler->function_count] = (struct function){
 		.start = fde.start,
@@ -155,8 +155,8 @@ static void read_section(struct compiler *compiler)
 		}
 		if (is_full(compiler, compiler->cie_count, compiler->cie_capacity, MAX_CIES - 1,
 			    -EFBIG) ||
-		    !want_one(compiler, &compiler->cies, &compiler->cie_capacity,
-			      compiler->cie_count, sizeof(*compiler->cies)))
+		    !reserve_one(compiler, &compiler->cies, &compiler->cie_capacity,
+				 compiler->cie_count, sizeof(*compiler->cies)))
 			break;
 		limpet_cfi_parse_cie(body, &compiler->bases, offset,
 				     &compiler->cies[compiler->cie_count++]);

@@ -181,7 +181,7 @@ static struct limpet_unwind_set_table *find_table(const struct limpet_unwind_set
 	return NULL;
 }
 
-static bool want_table(struct limpet_unwind_set *set)
+static bool reserve_table(struct limpet_unwind_set *set)
 {
 	return limpet_reserve(&set->list, &set->list_capacity, set->list_count + 1,
 			      sizeof(*set->list)) == 0;
@@ -193,7 +193,7 @@ static void note_failure(struct limpet_unwind_set *set, const struct limpet_modu
 {
 	struct limpet_unwind_set_table *known = find_table(set, of);
 
-	if (!known && want_table(set)) {
+	if (!known && reserve_table(set)) {
 		known = &set->list[set->list_count++];
 		*known = *of;
 	}
@@ -259,7 +259,7 @@ static bool keep_table(struct limpet_unwind_set *set, const struct limpet_module
 		*of = *known;
 		return false;
 	}
-	if (!known && !want_table(set))
+	if (!known && !reserve_table(set))
 		return false;
 	of->table = arena_add(set, table, bytes);
 	if (!of->table) {

@@ -109,11 +109,11 @@ static enum stage enter(enum stage stage)
 WRAP(ACCOUNTING, int, limpet_recorder_add_events,
      (struct limpet_recorder * recorder, struct limpet_record *records, size_t count),
      (recorder, records, count))
-WRAP(ENCODE, uint16_t, limpet_event_block_put,
+WRAP(ENCODE, uint16_t, limpet_event_block_append,
      (const struct limpet_event_block *block, struct limpet_event_planes *planes,
       struct limpet_bytes *content),
      (block, planes, content))
-WRAP(COMPRESS, int, limpet_trace_writer_put,
+WRAP(COMPRESS, int, limpet_trace_writer_append,
      (struct limpet_trace_writer * writer, struct limpet_trace_mark *mark,
       struct limpet_bytes *content),
      (writer, mark, content))

@@ -386,7 +386,7 @@ static void do_step(struct steps *steps, uint8_t kind, uint8_t argument)
 		if (limpet_recorder_tick(it.recorder, &tick) < 0)
 			abort();
 		limpet_collector_describe_site(it.collector, argument, site, sizeof(site));
-		limpet_collector_wants_rescan(it.collector);
+		limpet_collector_needs_rescan(it.collector);
 		break;
 	case 8:
 		if (limpet_collector_drain_all(it.collector) < 0)

@@ -55,12 +55,12 @@ static void check(bool right)
 static void walk(struct limpet_glibc_reader *reader, const struct limpet_present *present,
 		 const struct limpet_glibc_state *state, size_t size)
 {
-	struct limpet_glibc_span span = {.start = BASE + DATA_BYTES,
-					 .end = (BASE + size + 4095) & ~UINT64_C(4095),
-					 .top = state->top,
-					 .is_main = true,
-					 .is_brk = true,
-					 .shrinks = true};
+	struct limpet_glibc_region span = {.start = BASE + DATA_BYTES,
+					   .end = (BASE + size + 4095) & ~UINT64_C(4095),
+					   .top = state->top,
+					   .is_main = true,
+					   .is_brk = true,
+					   .shrinks = true};
 	struct limpet_glibc_regions regions = {0};
 	struct limpet_glibc_fast fast = {0};
 	struct limpet_glibc_figures figures;
@@ -68,9 +68,9 @@ static void walk(struct limpet_glibc_reader *reader, const struct limpet_present
 	if (limpet_glibc_fast_read(reader, state, &fast) < 0)
 		abort();
 	if (limpet_glibc_walk(reader, present, &span, &fast, &figures) == 0) {
-		check(figures.span_bytes <= span.end - span.start);
-		check(figures.resident_bytes <= figures.span_bytes);
-		check(figures.free_bytes <= figures.span_bytes);
+		check(figures.region_bytes <= span.end - span.start);
+		check(figures.resident_bytes <= figures.region_bytes);
+		check(figures.free_bytes <= figures.region_bytes);
 		check(figures.free_resident_bytes <= figures.resident_bytes);
 		check(figures.returned_bytes <= figures.resident_bytes);
 		check(figures.top_bytes <= figures.free_bytes);
@@ -154,7 +154,7 @@ static void read_jemalloc(void)
 
 	(void)limpet_jemalloc_judge(*(uint64_t *)(void *)memory, BASE,
 				    (uint64_t *)(void *)memory + 1, &extent);
-	if (limpet_pages_new(target_of(getpid()), LIMPET_PAGES_ASK, &pages) < 0)
+	if (limpet_pages_new(target_of(getpid()), LIMPET_PAGES_SCAN, &pages) < 0)
 		abort();
 	limpet_pages_be_exact(pages);
 	if (limpet_jemalloc_read_tree(&memory_reader, pages, BASE, &jemalloc) < 0)
@@ -190,7 +190,7 @@ static void read_gperftools(void)
 	struct limpet_gperftools heap = {.count = 0};
 	struct limpet_pages *pages;
 
-	if (limpet_pages_new(target_of(getpid()), LIMPET_PAGES_ASK, &pages) < 0)
+	if (limpet_pages_new(target_of(getpid()), LIMPET_PAGES_SCAN, &pages) < 0)
 		abort();
 	limpet_pages_be_exact(pages);
 	if (limpet_gperftools_read_map(&memory_reader, pages, BASE, &heap) < 0)
@@ -211,7 +211,7 @@ static void read_go(void)
 
 	memcpy(list[0].perms, "rw-p", sizeof("rw-p"));
 	list[0].path = (char[]){""};
-	if (limpet_pages_new(target_of(getpid()), LIMPET_PAGES_ASK, &pages) < 0)
+	if (limpet_pages_new(target_of(getpid()), LIMPET_PAGES_SCAN, &pages) < 0)
 		abort();
 	if (limpet_go_read_tables(&memory_reader, &maps, pages, (uint64_t *)(void *)memory, 16,
 				  &go) < 0)
@@ -269,7 +269,7 @@ static void count_mimalloc_map(void)
 	for (uint64_t i = 1; i < 64; i++)
 		plant(part + 8 * i, BASE + DATA_BYTES + i * 96);
 	memset(&tally, 0, sizeof(tally));
-	if (limpet_pages_new(target_of(getpid()), LIMPET_PAGES_ASK, &pages) < 0 ||
+	if (limpet_pages_new(target_of(getpid()), LIMPET_PAGES_SCAN, &pages) < 0 ||
 	    limpet_mimalloc_count_map(&memory_reader, &maps, pages, &arenas, &tally) < 0)
 		abort();
 	check(tally.count <= LIMPET_CLASS_SIZES);
@@ -282,12 +282,13 @@ static void read_runtimes(void)
 {
 	static struct limpet_mimalloc_head heads[4];
 	struct limpet_mimalloc mimalloc = {0};
-	struct limpet_pieces pieces = {0};
+	struct limpet_memory_ranges pieces = {0};
 	uint64_t words[LIMPET_PYTHON_WORDS], used;
 
-	limpet_pieces_add(&pieces, &(struct limpet_piece){.start = BASE,
-							  .end = BASE + BYTES,
-							  .account = LIMPET_MEMORY_UNKNOWN});
+	limpet_memory_ranges_add(&pieces,
+				 &(struct limpet_memory_range){.start = BASE,
+							       .end = BASE + BYTES,
+							       .account = LIMPET_MEMORY_UNKNOWN});
 	for (uint64_t at = BASE; at < BASE + BYTES; at += LIMPET_V8_PAGE_BYTES) {
 		struct limpet_v8_page page;
 
@@ -309,7 +310,7 @@ static void read_runtimes(void)
 	if (limpet_mimalloc_find(&memory_reader, &pieces, &mimalloc) < 0)
 		abort();
 	(void)limpet_mimalloc_segment(&memory_reader, &mimalloc, BASE);
-	limpet_pieces_done(&pieces);
+	limpet_memory_ranges_done(&pieces);
 	count_mimalloc();
 	count_mimalloc_map();
 }

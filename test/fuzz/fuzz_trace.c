@@ -37,8 +37,8 @@ static void put_gap(struct limpet_bytes *file, uint32_t sequence, uint32_t count
 	uint8_t bytes[LIMPET_TRACE_MARK_BYTES];
 
 	limpet_trace_mark_encode(&mark, bytes);
-	limpet_bytes_put(file, bytes, sizeof(bytes));
-	limpet_bytes_put(file, head, sizeof(head));
+	limpet_bytes_append(file, bytes, sizeof(bytes));
+	limpet_bytes_append(file, head, sizeof(head));
 }
 
 static void frame_blocks(const uint8_t *data, size_t size, struct limpet_bytes *file)
@@ -69,8 +69,8 @@ static void frame_blocks(const uint8_t *data, size_t size, struct limpet_bytes *
 		if (bytes > size)
 			bytes = size;
 		limpet_trace_content_begin(&content);
-		limpet_bytes_put(&content, data, bytes);
-		if (limpet_trace_block_put(file, zstd, &mark, &content) < 0)
+		limpet_bytes_append(&content, data, bytes);
+		if (limpet_trace_block_append(file, zstd, &mark, &content) < 0)
 			abort();
 		data += bytes;
 		size -= bytes;
@@ -210,7 +210,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	int fd;
 
 	if (size && data[0] == 0xff)
-		limpet_bytes_put(&file, data + 1, size - 1);
+		limpet_bytes_append(&file, data + 1, size - 1);
 	else
 		frame_blocks(data, size, &file);
 	fd = memfd_create("trace", MFD_CLOEXEC);

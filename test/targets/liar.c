@@ -207,13 +207,13 @@ static void lie_about_counts(void)
 		return;
 	if (pread(memory, &shm, sizeof(shm), at) == sizeof(shm) && shm.magic == LIMPET_SHM_MAGIC) {
 		shm.lost_no_thread = shm.lost_no_sample = UINT64_MAX / 3;
-		shm.slots_not_taken = shm.late_modules = UINT32_MAX / 3 * 2;
+		shm.slots_unhooked = shm.late_modules = UINT32_MAX / 3 * 2;
 		(void)!pwrite(memory, &shm.lost_no_thread, sizeof(shm.lost_no_thread),
 			      at + (off_t)offsetof(struct limpet_shm, lost_no_thread));
 		(void)!pwrite(memory, &shm.lost_no_sample, sizeof(shm.lost_no_sample),
 			      at + (off_t)offsetof(struct limpet_shm, lost_no_sample));
-		(void)!pwrite(memory, &shm.slots_not_taken, sizeof(shm.slots_not_taken),
-			      at + (off_t)offsetof(struct limpet_shm, slots_not_taken));
+		(void)!pwrite(memory, &shm.slots_unhooked, sizeof(shm.slots_unhooked),
+			      at + (off_t)offsetof(struct limpet_shm, slots_unhooked));
 		(void)!pwrite(memory, &shm.late_modules, sizeof(shm.late_modules),
 			      at + (off_t)offsetof(struct limpet_shm, late_modules));
 		for (unsigned i = 0; i < 64; i++)

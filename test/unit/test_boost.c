@@ -111,7 +111,7 @@ static bool borrow(pid_t pid, pid_t seen, struct limpet_priority *ret_before)
 				if (priority_of(seen) == -1 - LIMPET_BOOST_PRIORITY)
 					return true;
 			} while (limpet_monotonic_ns() - turn_ns < 2000000);
-			limpet_boost_take_back();
+			limpet_boost_return();
 		} while (limpet_monotonic_ns() - began_ns < 200000000);
 		limpet_priority_restore(before);
 	}
@@ -120,7 +120,7 @@ static bool borrow(pid_t pid, pid_t seen, struct limpet_priority *ret_before)
 
 static void give_back(struct limpet_priority before)
 {
-	limpet_boost_take_back();
+	limpet_boost_return();
 	limpet_priority_restore(before);
 }
 
@@ -197,7 +197,7 @@ static bool lends_later(pid_t child)
 	const bool is_own =
 		!limpet_boost_lend(child, child, 0, &at_first_ns) && priority_of(child) == own;
 
-	limpet_boost_take_back();
+	limpet_boost_return();
 	limpet_priority_restore(before);
 	return at_first_ns > 100000 && at_first_ns <= 1000000 && is_own && lends(child);
 }
@@ -227,7 +227,7 @@ static bool returns_from_there(pid_t child)
 	    sched_setaffinity(child, sizeof(here), &here) < 0 ||
 	    sched_setaffinity(0, sizeof(all), &all) < 0 || !borrow(child, child, &before))
 		return false;
-	limpet_boost_take_back();
+	limpet_boost_return();
 	returned = lend(child);
 	give_back(before);
 	return returned;
@@ -267,14 +267,14 @@ static void test_lends_and_takes_back(void **state)
 		assert_true(own >= 0);
 		for (unsigned i = 0; i < 20; i++) {
 			borrow_or_skip(child, child, &before);
-			limpet_boost_take_back();
+			limpet_boost_return();
 			assert_int_equal(priority_of(child), own);
 			limpet_priority_restore(before);
 			/* Who has no real-time priority lends none, nor does one of ours stay. */
 			assert_no_thread_is_real_time();
 			lend(child);
 			assert_int_equal(priority_of(child), own);
-			limpet_boost_take_back();
+			limpet_boost_return();
 		}
 		end_child(child);
 	}
@@ -438,7 +438,7 @@ static void test_thread_that_is_gone(void **state)
 	(void)state;
 	borrow_or_skip(child, child, &before);
 	end_child(child);
-	limpet_boost_take_back();
+	limpet_boost_return();
 	lend(child);
 	give_back(before);
 	child = start_child(false);
@@ -466,7 +466,7 @@ static void test_not_for_long(void **state)
 		/* Until it has had its share. */
 		do {
 			usleep(100);
-			limpet_boost_take_back();
+			limpet_boost_return();
 		} while (lend(child));
 		assert_int_equal(priority_of(child), own);
 		limpet_priority_restore(before);
@@ -492,7 +492,7 @@ static void test_a_program_that_may_not_be_real_time(void **state)
 	assert_int_equal(waitpid(child, NULL, WUNTRACED), child);
 	other = start_child(false);
 	borrow_or_skip(other, other, &before);
-	limpet_boost_take_back();
+	limpet_boost_return();
 	assert_true(!lend(child));
 	give_back(before);
 	end_child(other);

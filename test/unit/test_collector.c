@@ -885,7 +885,7 @@ static void overwrite_count(unsigned number, bool fell)
 				    &thread->dropped,     &drops->count,
 				    &drops->bytes,        &drops->unsized};
 	uint32_t *const short_counts[] = {&thread->truncated, &shm->late_modules,
-					  &shm->slots_not_taken};
+					  &shm->slots_unhooked};
 
 	for (unsigned i = 0; i < 8; i++)
 		*counts[i] = number == i ? fell ? 4 : UINT64_MAX - 4 : 5;
@@ -917,7 +917,7 @@ static void test_each_count_may_be_overwritten(void **state)
 		assert_int_equal(after.truncated_stacks, before.truncated_stacks);
 		assert_memory_equal(&after.dropped, &before.dropped, sizeof(after.dropped));
 		assert_int_equal(limpet_collector_late_modules(it.collector), 5);
-		assert_int_equal(limpet_collector_slots_not_taken(it.collector), 5);
+		assert_int_equal(limpet_collector_slots_unhooked(it.collector), 5);
 		end(state);
 		begin(state);
 	}
@@ -1027,7 +1027,7 @@ static void test_times_that_wrap_around(void **state)
 		put(1, LIMPET_EVENT_ALLOC, 0x1000 + 16 * i, 1, 0);
 		drain_to(i + 1);
 		clock_fixture_move(step_ns);
-		limpet_collector_tell_time(it.collector);
+		limpet_collector_publish_time(it.collector);
 		tick = losses();
 		assert_true(tick.time_ns >= last_ns + step_ns);
 		last_ns = tick.time_ns;
@@ -1053,7 +1053,7 @@ static void test_times_that_begin(void **state)
 		assert_true(began_ns <=
 			    limpet_collector_time_ns(it.collector) + (i + 2) * LIMPET_TIME_UNIT_NS);
 		/* The last time told is not taken back. */
-		limpet_collector_tell_time(it.collector);
+		limpet_collector_publish_time(it.collector);
 		if (i % 4 == 3)
 			clock_fixture_move(3 * LIMPET_TIME_UNIT_NS / 2);
 	}
@@ -1070,13 +1070,13 @@ static void test_the_time_goes_on_between_drains(void **state)
 	uint32_t before;
 
 	(void)state;
-	limpet_collector_tell_time(it.collector);
+	limpet_collector_publish_time(it.collector);
 	before = it.memory.shm->time;
 	clock_fixture_move(3 * LIMPET_TIME_UNIT_NS);
-	assert_false(limpet_collector_look(it.collector));
+	assert_false(limpet_collector_poll(it.collector));
 	assert_int_equal(it.memory.shm->time, before + 3);
 	it.memory.shm->bell++;
-	assert_true(limpet_collector_look(it.collector));
+	assert_true(limpet_collector_poll(it.collector));
 }
 
 /* A number that nobody has described: the allocation is there, that its stack is unknown is told.
@@ -1306,8 +1306,8 @@ static void visit_everything(void)
 
 	assert_true(limpet_collector_drain(it.collector) >= 0);
 	limpet_collector_housekeep(it.collector);
-	limpet_collector_wants_rescan(it.collector);
-	limpet_collector_look(it.collector);
+	limpet_collector_needs_rescan(it.collector);
+	limpet_collector_poll(it.collector);
 	for (uint32_t i = 0; i < 100; i++)
 		limpet_collector_describe_site(it.collector, (uint32_t)random_word(), site,
 					       sizeof(site));
@@ -1393,17 +1393,17 @@ static void test_a_slot_that_lost_its_hook(void **state)
 	assert_true(it.memory.shm->slot_count > 0);
 	for (uint32_t i = 0; i < it.memory.shm->slot_count; i++)
 		slots[i].state = LIMPET_SLOT_RESTORED;
-	assert_false(limpet_collector_wants_rescan(it.collector));
+	assert_false(limpet_collector_needs_rescan(it.collector));
 	slots[0].state = LIMPET_SLOT_PATCHED;
 	slots[0].hook = LIMPET_FIRST_HOOK;
 	slots[0].address = (uint64_t)(uintptr_t)&nothing_special;
-	assert_false(limpet_collector_wants_rescan(it.collector));
+	assert_false(limpet_collector_needs_rescan(it.collector));
 	slots[0].address = 8; /* not mapped */
-	assert_false(limpet_collector_wants_rescan(it.collector));
+	assert_false(limpet_collector_needs_rescan(it.collector));
 	slots[0].hook = UINT32_MAX;
-	assert_false(limpet_collector_wants_rescan(it.collector));
+	assert_false(limpet_collector_needs_rescan(it.collector));
 	it.memory.shm->slot_count = UINT32_MAX;
-	assert_false(limpet_collector_wants_rescan(it.collector));
+	assert_false(limpet_collector_needs_rescan(it.collector));
 }
 
 /* ------------------------------------------------------------------ with the agent itself */

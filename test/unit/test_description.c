@@ -56,7 +56,7 @@ static void test_functions_are_told(void **state)
 
 	(void)state;
 	assert_non_null(tree);
-	tree->tell_function = tell;
+	tree->on_function = tell;
 	tree->context = &told;
 	assert_true(limpet_description_enter(&description, tree, &base));
 	assert_int_equal(base.depth, 3);

@@ -94,7 +94,7 @@ static bool is_taken(struct limpet_sample_state *sampler, uint64_t size, uint64_
 	uint64_t charge = limpet_sample_charge(size);
 
 	return !limpet_sample_passes(sampler, charge) &&
-	       limpet_sample_take(sampler, charge, period, sampler_seed);
+	       limpet_sample_draw(sampler, charge, period, sampler_seed);
 }
 
 /* Each size with its own probability, whatever stands before it. */

@@ -71,17 +71,17 @@ static void test_a_piece_in_two_mappings_counts_once(void **state)
 {
 	enum { HALF = 8, OTHER = 4 };
 	uint8_t *memory = map_memory((size_t)2 * HALF * PAGE);
-	struct limpet_piece piece = {.start = at(memory, OTHER),
-				     .end = at(memory, 2 * HALF),
-				     .account = LIMPET_MEMORY_CODE};
-	struct limpet_pieces pieces = {.list = &piece, .count = 1};
-	struct limpet_glibc_heaps heaps = {.region_count = 0};
+	struct limpet_memory_range piece = {.start = at(memory, OTHER),
+					    .end = at(memory, 2 * HALF),
+					    .account = LIMPET_MEMORY_CODE};
+	struct limpet_memory_ranges ranges = {.list = &piece, .count = 1};
+	struct limpet_glibc_heaps heaps = {.range_count = 0};
 	struct limpet_stack_owners threads = {.count = 0};
 	struct limpet_maps maps = {.count = 0};
 	struct limpet_tmpfs mounts = {.count = 0};
 	struct limpet_mappings_facts facts = {.maps = &maps,
 					      .heaps = &heaps,
-					      .pieces = &pieces,
+					      .ranges = &ranges,
 					      .threads = &threads,
 					      .mounts = &mounts};
 	struct limpet_explanation explanation = {.rss_bytes = 0};
@@ -108,16 +108,16 @@ static void test_a_piece_in_two_mappings_counts_once(void **state)
 static void test_a_mapping_that_only_looks_like_blocks(void **state)
 {
 	uint8_t *memory = map_memory((size_t)PAGES * PAGE);
-	struct limpet_piece piece = {
+	struct limpet_memory_range piece = {
 		.start = at(memory, 0), .end = at(memory, PAGES), .account = LIMPET_MEMORY_HEAP};
-	struct limpet_pieces pieces = {.list = &piece, .count = 1};
+	struct limpet_memory_ranges ranges = {.list = &piece, .count = 1};
 	struct limpet_glibc_heaps heaps = {.mmapped_known = true};
 	struct limpet_stack_owners threads = {.count = 0};
 	struct limpet_maps maps = {.count = 0};
 	struct limpet_tmpfs mounts = {.count = 0};
 	struct limpet_mappings_facts facts = {.maps = &maps,
 					      .heaps = &heaps,
-					      .pieces = &pieces,
+					      .ranges = &ranges,
 					      .threads = &threads,
 					      .mounts = &mounts};
 
@@ -295,13 +295,13 @@ static void test_a_census_is_of_the_same_program(void **state)
 	memory_fd = target.memory_fd;
 	target.mark[0] ^= 1;
 	target.memory_fd = -1; /* else it is seen that its memory is the same */
-	assert_int_equal(limpet_census_take(&target, &census, &err), -ESTALE);
-	assert_int_equal(limpet_class_censuses_take(&target, &heaps, false, &censuses, &err),
+	assert_int_equal(limpet_census_read(&target, &census, &err), -ESTALE);
+	assert_int_equal(limpet_class_censuses_read(&target, &heaps, false, &censuses, &err),
 			 -ESTALE);
 	target.mark[0] ^= 1;
 	target.memory_fd = memory_fd;
 	target.start_ticks++;
-	assert_int_equal(limpet_class_censuses_take(&target, &heaps, false, &censuses, &err),
+	assert_int_equal(limpet_class_censuses_read(&target, &heaps, false, &censuses, &err),
 			 -ESRCH);
 	limpet_target_close(&target);
 }
@@ -319,7 +319,7 @@ static void test_a_root_that_is_none_has_no_census(void **state)
 	for (size_t i = 0; i < LIMPET_COUNT_OF(roots); i++) {
 		struct limpet_class_heaps heaps = {.jemalloc_root = roots[i]};
 
-		assert_int_equal(limpet_class_censuses_take(target_of(getpid()), &heaps, false,
+		assert_int_equal(limpet_class_censuses_read(target_of(getpid()), &heaps, false,
 							    &censuses, &err),
 				 0);
 		assert_int_equal(censuses.count, 1);
@@ -636,7 +636,7 @@ static void test_a_census_without_an_extent_is_not_whole(void **state)
 	heaps = (struct limpet_class_heaps){.jemalloc_root = (uint64_t)(uintptr_t)tree.root};
 	for (uint64_t missed = 0; missed < 2; missed++) {
 		set_state(&tree, 3, missed ? STATE_MERGING : 0);
-		assert_int_equal(limpet_class_censuses_take(target_of(getpid()), &heaps, false,
+		assert_int_equal(limpet_class_censuses_read(target_of(getpid()), &heaps, false,
 							    &censuses, &err),
 				 0);
 		assert_int_equal(censuses.count, 1);
@@ -692,13 +692,14 @@ static uint64_t search_reads(const uint8_t *memory, size_t bytes,
 			     int (*search)(const struct limpet_memory_reader *memory,
 					   const struct limpet_maps *maps,
 					   struct limpet_pages *pages,
-					   const struct limpet_pieces *pieces, bool *ret_cut),
+					   const struct limpet_memory_ranges *ranges,
+					   bool *ret_cut),
 			     bool *ret_cut)
 {
-	struct limpet_piece piece = {.start = at(memory, 0),
-				     .end = at(memory, bytes / PAGE),
-				     .account = LIMPET_MEMORY_UNKNOWN};
-	struct limpet_pieces pieces = {.list = &piece, .count = 1};
+	struct limpet_memory_range piece = {.start = at(memory, 0),
+					    .end = at(memory, bytes / PAGE),
+					    .account = LIMPET_MEMORY_UNKNOWN};
+	struct limpet_memory_ranges ranges = {.list = &piece, .count = 1};
 	struct limpet_process_reader *process;
 	struct limpet_maps maps;
 	struct counter counter = {0};
@@ -711,7 +712,7 @@ static uint64_t search_reads(const uint8_t *memory, size_t bytes,
 			maps.list[i].path = memory_name;
 	counter.reader = limpet_process_reader(process);
 	assert_int_equal(
-		search(&reader, &maps, limpet_process_reader_pages(process), &pieces, ret_cut), 0);
+		search(&reader, &maps, limpet_process_reader_pages(process), &ranges, ret_cut), 0);
 	limpet_proc_maps_done(&maps);
 	limpet_process_reader_free(process);
 	return counter.reads;
@@ -719,10 +720,10 @@ static uint64_t search_reads(const uint8_t *memory, size_t bytes,
 
 static int search_jemalloc(const struct limpet_memory_reader *memory,
 			   const struct limpet_maps *maps, struct limpet_pages *pages,
-			   const struct limpet_pieces *pieces, bool *ret_cut)
+			   const struct limpet_memory_ranges *ranges, bool *ret_cut)
 {
 	struct limpet_jemalloc found = {0};
-	int error = limpet_jemalloc_read(memory, maps, pages, pieces, &found);
+	int error = limpet_jemalloc_read(memory, maps, pages, ranges, &found);
 
 	assert_int_equal(found.count, 0);
 	*ret_cut = found.is_cut;
@@ -731,10 +732,10 @@ static int search_jemalloc(const struct limpet_memory_reader *memory,
 
 static int search_tcmalloc(const struct limpet_memory_reader *memory,
 			   const struct limpet_maps *maps, struct limpet_pages *pages,
-			   const struct limpet_pieces *pieces, bool *ret_cut)
+			   const struct limpet_memory_ranges *ranges, bool *ret_cut)
 {
 	struct limpet_tcmalloc found = {0};
-	int error = limpet_tcmalloc_read(memory, maps, pages, pieces, &found);
+	int error = limpet_tcmalloc_read(memory, maps, pages, ranges, &found);
 
 	assert_int_equal(found.ranges.count, 0);
 	*ret_cut = found.is_cut;
@@ -933,7 +934,7 @@ static void test_what_is_swapped_out_is_said(void **state)
 	while (sem_wait(&taken) < 0)
 		;
 	assert_int_equal(limpet_process_reader_new(target_of(getpid()), &own.process), 0);
-	assert_int_equal(limpet_pages_new(target_of(getpid()), LIMPET_PAGES_ASK, &own.pages), 0);
+	assert_int_equal(limpet_pages_new(target_of(getpid()), LIMPET_PAGES_SCAN, &own.pages), 0);
 	limpet_pages_be_exact(own.pages);
 	assert_int_equal(limpet_proc_maps_read(getpid(), &own.maps), 0);
 	own.hidden.reader = limpet_process_reader(own.process);
@@ -954,12 +955,12 @@ static void test_mounts(void **state)
 	struct limpet_tmpfs mounts = {0};
 
 	(void)state;
-	assert_int_equal(limpet_tmpfs_take("36 35 0:42 / /run rw - tmpfs tmpfs rw\n"
-					   "37 35 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n"
-					   "nonsense - tmpfs \n"
-					   "38 35 0:7 / /dev/shm rw master:2 - tmpfs none rw\n"
-					   "39 35 0:9 / /proc rw - proc proc rw",
-					   &mounts),
+	assert_int_equal(limpet_tmpfs_parse("36 35 0:42 / /run rw - tmpfs tmpfs rw\n"
+					    "37 35 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n"
+					    "nonsense - tmpfs \n"
+					    "38 35 0:7 / /dev/shm rw master:2 - tmpfs none rw\n"
+					    "39 35 0:9 / /proc rw - proc proc rw",
+					    &mounts),
 			 0);
 	assert_int_equal(mounts.count, 2);
 	assert_true(limpet_tmpfs_has(&mounts, 0, 42));
@@ -967,7 +968,7 @@ static void test_mounts(void **state)
 	assert_false(limpet_tmpfs_has(&mounts, 8, 1));
 	assert_false(limpet_tmpfs_has(&mounts, 0, 9));
 	limpet_tmpfs_done(&mounts);
-	assert_int_equal(limpet_tmpfs_take("", &mounts), 0);
+	assert_int_equal(limpet_tmpfs_parse("", &mounts), 0);
 	assert_false(limpet_tmpfs_has(&mounts, 0, 42));
 }
 

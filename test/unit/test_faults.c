@@ -121,7 +121,7 @@ static void test_mappings_that_count(void **state)
 	const struct limpet_maps all = {list, sizeof(list) / sizeof(list[0])};
 
 	(void)state;
-	assert_int_equal(limpet_counted_maps_take(&maps, &all), 0);
+	assert_int_equal(limpet_counted_maps_set(&maps, &all), 0);
 	for (size_t i = 0; i < all.count; i++) {
 		const struct limpet_counted_map *map =
 			limpet_counted_maps_find(&maps, list[i].end - 1);
@@ -185,7 +185,7 @@ static void says(const struct limpet_fault_losses *losses, const char *words)
 {
 	char because[512] = "";
 
-	limpet_fault_losses_say(losses, because, sizeof(because));
+	limpet_fault_losses_report(losses, because, sizeof(because));
 	assert_string_equal(because, words);
 	assert_int_equal(limpet_fault_losses_any(losses), *words != 0);
 }

@@ -128,7 +128,7 @@ static void test_size_and_time(void **state)
 	assert_int_equal(fstat(fd, &status), 0);
 	/* Nothing is known of it: it may be any. */
 	assert_false(limpet_file_identity_is_of(&identity, fd, &status));
-	limpet_file_identity_take_status(&identity, &status);
+	limpet_file_identity_set_status(&identity, &status);
 	assert_true(limpet_file_identity_is_of(&identity, fd, &status));
 	status.st_mtim.tv_nsec ^= 1;
 	assert_false(limpet_file_identity_is_of(&identity, fd, &status));

@@ -113,7 +113,7 @@ static void put_step(struct limpet_history *history, uint64_t step, uint64_t all
 	const uint64_t values[] = {step, 1, allocated, 1, freed, 0, 0};
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(values); i++)
-		limpet_bytes_put_varint(&history->packed, values[i]);
+		limpet_bytes_append_varint(&history->packed, values[i]);
 }
 
 static void test_sums_free_the_oldest(void **state)

@@ -116,7 +116,7 @@ static struct limpet_forks *begin(void)
 	machine.assigned = PARENT;
 	assert_int_equal(limpet_forks_new(&forks), 0);
 	limpet_forks_begin(forks, target_of(PARENT), 0x1000);
-	limpet_forks_look(forks, machine.now_ns, false);
+	limpet_forks_scan(forks, machine.now_ns, false);
 	return forks;
 }
 
@@ -125,7 +125,7 @@ static void look_for(struct limpet_forks *forks, unsigned ms)
 {
 	for (unsigned i = 0; i < ms; i++) {
 		machine.now_ns += MS;
-		limpet_forks_look(forks, machine.now_ns, false);
+		limpet_forks_scan(forks, machine.now_ns, false);
 	}
 }
 
@@ -156,10 +156,10 @@ static void test_a_child_is_found_and_taken_once(void **state)
 	look_for(forks, 6);
 	assert_int_equal(found(forks), 1);
 	assert_false(limpet_forks_is_due(forks, machine.now_ns));
-	assert_false(limpet_forks_take(forks, machine.now_ns, &fork));
+	assert_false(limpet_forks_claim(forks, machine.now_ns, &fork));
 	look_for(forks, 30);
 	assert_true(limpet_forks_is_due(forks, machine.now_ns));
-	assert_true(limpet_forks_take(forks, machine.now_ns, &fork));
+	assert_true(limpet_forks_claim(forks, machine.now_ns, &fork));
 	assert_int_equal(fork.pid, CHILD);
 	assert_false(limpet_forks_is_due(forks, machine.now_ns));
 	look_for(forks, 3000);
@@ -196,7 +196,7 @@ static void test_the_last_look_is_made_in_any_case(void **state)
 	machine.is_born = true;
 	look_for(forks, 5000);
 	assert_int_equal(found(forks), 0);
-	limpet_forks_look(forks, machine.now_ns, true);
+	limpet_forks_scan(forks, machine.now_ns, true);
 	assert_int_equal(found(forks), 1);
 	limpet_forks_free(forks);
 }
@@ -214,7 +214,7 @@ static void test_a_child_that_executes_at_once_is_counted(void **state)
 		look_for(forks, 100);
 		assert_int_equal(found(forks), ours);
 		assert_int_equal(lost(forks), ours);
-		assert_false(limpet_forks_take(forks, machine.now_ns, &fork));
+		assert_false(limpet_forks_claim(forks, machine.now_ns, &fork));
 		limpet_forks_free(forks);
 	}
 }

@@ -86,7 +86,7 @@ static uint64_t chunk(struct heap *heap, uint64_t bytes, uint64_t flags)
 	return at;
 }
 
-static void set_top(struct limpet_glibc_span *span, uint64_t top)
+static void set_top(struct limpet_glibc_region *span, uint64_t top)
 {
 	span->top = top;
 	span->top_head = top < BASE || top >= BASE + BYTES ? 0 : image[(top + 8 - BASE) / 8];
@@ -94,7 +94,7 @@ static void set_top(struct limpet_glibc_span *span, uint64_t top)
 
 static int walk(struct heap *heap, uint64_t top, bool shrinks, uint64_t bytes)
 {
-	struct limpet_glibc_span span = {
+	struct limpet_glibc_region span = {
 		.start = BASE, .end = BASE + bytes, .is_main = true, .shrinks = shrinks};
 
 	set_top(&span, top);
@@ -129,7 +129,7 @@ static void test_used_chunks_are_listed(void **state)
 {
 	struct heap *heap = *state;
 	struct limpet_glibc_chunks used = {0};
-	struct limpet_glibc_span span = {
+	struct limpet_glibc_region span = {
 		.start = BASE, .end = BASE + 16 * PAGE, .is_main = true, .used = &used};
 	uint64_t first, fast, last;
 
@@ -183,7 +183,7 @@ static void test_what_is_locked_is_not_returned(void **state)
 	struct heap *heap = *state;
 	struct limpet_glibc_arena arena = {.is_main = true};
 	struct limpet_glibc_returns *returns = &arena.returns;
-	struct limpet_glibc_span span = {
+	struct limpet_glibc_region span = {
 		.start = BASE, .end = BASE + 64 * PAGE, .is_main = true, .returns = returns};
 
 	(void)chunk(heap, 0x30, USED);
@@ -325,11 +325,11 @@ static void test_an_older_heap_ends_with_marks(void **state)
 /* Since malloc got it, somebody else has called sbrk(2). */
 static void test_what_is_behind_the_top_is_not_the_heaps(void **state)
 {
-	struct limpet_glibc_span span = {.start = BASE,
-					 .end = BASE + 64 * PAGE,
-					 .is_main = true,
-					 .is_brk = true,
-					 .shrinks = true};
+	struct limpet_glibc_region span = {.start = BASE,
+					   .end = BASE + 64 * PAGE,
+					   .is_main = true,
+					   .is_brk = true,
+					   .shrinks = true};
 	struct heap *heap = *state;
 
 	chunk(heap, 0x40, USED);
@@ -345,7 +345,7 @@ static void test_what_is_behind_the_top_is_not_the_heaps(void **state)
 /* Two marks close a region; another one follows behind other memory, and the top is in it. */
 static void test_regions_are_found(void **state)
 {
-	struct limpet_glibc_span span = {
+	struct limpet_glibc_region span = {
 		.start = BASE, .end = BASE + 64 * PAGE, .in_parts = true, .is_main = true};
 	struct limpet_glibc_regions regions = {0};
 	struct heap *heap = *state;
@@ -737,11 +737,11 @@ static uint64_t grown_end(const struct limpet_memory_reader *reader)
 {
 	const uint64_t arena = BASE + 0x1c60, top = GROWN - 4 * PAGE;
 	struct limpet_glibc_arena list[1] = {{.is_main = true, .known = true}};
-	struct limpet_glibc_region regions[1] = {{.start = BASE + 64 * PAGE, .end = GROWN}};
+	struct limpet_glibc_range ranges[1] = {{.start = BASE + 64 * PAGE, .end = GROWN}};
 	struct limpet_glibc_heaps heaps = {.list = list,
 					   .count = 1,
-					   .regions = regions,
-					   .region_count = 1,
+					   .ranges = ranges,
+					   .range_count = 1,
 					   .uses_brk = true,
 					   .grown_start = GROWN,
 					   .grown_end = GROWN};
@@ -749,7 +749,7 @@ static uint64_t grown_end(const struct limpet_memory_reader *reader)
 	put_state(arena, false, top, arena);
 	put(top + 8, TOP_BYTES | USED);
 	assert_int_equal(find(&list[0].state), 1);
-	limpet_glibc_heaps_look_again(reader, &heaps);
+	limpet_glibc_heaps_refresh(reader, &heaps);
 	return heaps.grown_end;
 }
 
@@ -784,7 +784,7 @@ static void test_a_top_is_of_one_moment(void **state)
 {
 	const struct limpet_memory_reader busy = {.read = take_then_read};
 	const uint64_t arena = BASE + 0x1c60, top = GROWN - 4 * PAGE;
-	struct limpet_glibc_span span = {.start = top, .end = top + TOP_BYTES, .is_main = true};
+	struct limpet_glibc_region span = {.start = top, .end = top + TOP_BYTES, .is_main = true};
 	struct limpet_glibc_state found, read;
 	struct heap *heap = *state;
 
@@ -826,7 +826,7 @@ static void test_a_top_is_of_one_moment(void **state)
 static void test_a_search_ends_in_time(void **state)
 {
 	const struct limpet_memory_reader late = {.read = read_image, .is_spent = is_spent};
-	const struct limpet_glibc_span span = {
+	const struct limpet_glibc_region span = {
 		.start = BASE, .end = BASE + BYTES, .in_parts = true, .is_main = true};
 	struct limpet_glibc_regions regions = {0};
 	struct limpet_glibc_reader *reader;

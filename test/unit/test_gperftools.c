@@ -29,7 +29,7 @@ enum { SIZES_AT = 40, CLASSES = 86, OTHER_SIZES_AT = TOTALS_AT + 1000 };
 static _Alignas(4096) uint64_t data[ROOT_AT + ROOT_WORDS + 4096];
 static struct limpet_map list[2];
 static const struct limpet_maps maps = {.list = list, .count = 2};
-static struct limpet_pieces pieces;
+static struct limpet_memory_ranges pieces;
 static struct limpet_pages *pages;
 static void (*before_read)(uint64_t address);
 
@@ -132,17 +132,18 @@ static int begin(void **state)
 				      .path = library};
 	for (size_t i = 0; i < maps.count; i++)
 		memcpy(list[i].perms, "rw-p", sizeof("rw-p"));
-	limpet_pieces_add(&pieces, &(struct limpet_piece){.start = BASE,
-							  .end = BASE + HEAP_BYTES,
-							  .account = LIMPET_MEMORY_UNKNOWN});
+	limpet_memory_ranges_add(&pieces,
+				 &(struct limpet_memory_range){.start = BASE,
+							       .end = BASE + HEAP_BYTES,
+							       .account = LIMPET_MEMORY_UNKNOWN});
 	return pieces.error ? pieces.error
-			    : limpet_pages_new(target_of(getpid()), LIMPET_PAGES_ASK, &pages);
+			    : limpet_pages_new(target_of(getpid()), LIMPET_PAGES_SCAN, &pages);
 }
 
 static int end(void **state)
 {
 	(void)state;
-	limpet_pieces_done(&pieces);
+	limpet_memory_ranges_done(&pieces);
 	limpet_pages_free(pages);
 	return munmap((void *)(uintptr_t)BASE, BYTES);
 }

@@ -55,7 +55,7 @@
 #else
 #define WAYS 2
 #endif
-static const enum limpet_pages_way ways[] = {LIMPET_PAGES_ASK, LIMPET_PAGES_READ};
+static const enum limpet_pages_way ways[] = {LIMPET_PAGES_SCAN, LIMPET_PAGES_READ};
 
 /* Nobody calls them: places in the air, and what the agent would say of them. */
 static const struct limpet_agent_place place = {
@@ -252,7 +252,7 @@ static void test_hook_pointers_at_any_byte(void **state)
 	/* Read once, its pages are the child's, too. */
 	assert_int_equal(word_of(pid, writable + 8), thunk(19));
 	assert_int_equal(word_of(pid, readable + 8), thunk(19));
-	assert_int_equal(restore(pid, LIMPET_PAGES_ASK, CLOCK_FIXTURE_NEVER, &stats), 0);
+	assert_int_equal(restore(pid, LIMPET_PAGES_SCAN, CLOCK_FIXTURE_NEVER, &stats), 0);
 	/* Dead words of the child's stack may be others. */
 	assert_true(stats.found >= 1);
 	assert_int_equal(stats.restored, stats.found);
@@ -304,7 +304,7 @@ static void test_copies_of_jumps(void **state)
 	memcpy(memory + 9 * PAGE + 0x101, entries[0].jump, sizeof(entries[0].jump));
 	memcpy(memory + 9 * PAGE + 0x200, entries[1].jump, sizeof(entries[1].jump));
 	pid = start_child();
-	assert_int_equal(restore(pid, LIMPET_PAGES_ASK, CLOCK_FIXTURE_NEVER, &stats), 0);
+	assert_int_equal(restore(pid, LIMPET_PAGES_SCAN, CLOCK_FIXTURE_NEVER, &stats), 0);
 	assert_int_equal(stats.jumps, 3);
 	end_child(pid);
 	munmap(area, PAGE);
@@ -352,7 +352,7 @@ static void test_many_hook_pointers(void **state)
 	for (unsigned i = 0; i < MANY; i++)
 		put_word(memory + i * sizeof(uint64_t), thunk(24 + i % 8));
 	pid = start_child();
-	assert_int_equal(restore(pid, LIMPET_PAGES_ASK, CLOCK_FIXTURE_NEVER, &stats), 0);
+	assert_int_equal(restore(pid, LIMPET_PAGES_SCAN, CLOCK_FIXTURE_NEVER, &stats), 0);
 	/* Dead words of the child's stack may be others. */
 	assert_true(stats.found >= MANY);
 	assert_int_equal(stats.restored, stats.found);
@@ -395,7 +395,7 @@ static void test_distances_in_code(void **state)
 	}
 	assert_int_equal(mprotect(code, 2 * PAGE, PROT_READ | PROT_EXEC), 0);
 	pid = start_child();
-	assert_int_equal(restore(pid, LIMPET_PAGES_ASK, CLOCK_FIXTURE_NEVER, &stats), 0);
+	assert_int_equal(restore(pid, LIMPET_PAGES_SCAN, CLOCK_FIXTURE_NEVER, &stats), 0);
 	assert_int_equal(stats.found, 0);
 	assert_int_equal(stats.elsewhere, expected);
 	end_child(pid);
@@ -590,7 +590,7 @@ static void test_a_search_of_what_is_gone(void **state)
 	clock_fixture_step(0);
 	assert_int_equal(checks_left, 0);
 	end_child(pid);
-	assert_true(restore(pid, LIMPET_PAGES_ASK, CLOCK_FIXTURE_NEVER, &stats) < 0);
+	assert_true(restore(pid, LIMPET_PAGES_SCAN, CLOCK_FIXTURE_NEVER, &stats) < 0);
 	unmap(memory, bytes);
 }
 

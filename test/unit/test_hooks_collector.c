@@ -19,7 +19,7 @@
 
 #include "agent/record.h"
 #include "common/err.h"
-#include "injector/ptrace/last_words.h"
+#include "injector/ptrace/robust_word.h"
 #include "test/call_filter.h"
 #include "test/unit/hooks_fixture.h"
 
@@ -50,7 +50,7 @@ static void test_the_kernel_tells_of_a_death(void **state)
 	assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
 	child = fork();
 	if (!child) {
-		limpet_last_words_prepare(word);
+		limpet_robust_word_register(word);
 		if (write(ready[1], "", 1) == 1)
 			pause();
 		_exit(1);

@@ -141,7 +141,7 @@ static void test_memory(void **state)
 		assert_path(number, addresses, count);
 	}
 	assert_int_equal(own_private()->stack_cache & 0xff, expected.cache_entries);
-	assert_int_equal(fixture.shm->room_pages_taken, taken);
+	assert_int_equal(fixture.shm->room_pages_used, taken);
 	assert_int_equal(own_thread()->truncated, 0);
 }
 

@@ -257,9 +257,9 @@ static void test_words_of_each(void **state)
 	for (unsigned i = 0; i < LIMPET_LOSS_COUNT; i++)
 		losses |= limpet_loss_if(limpet_loss_has_words((enum limpet_loss)i),
 					 (enum limpet_loss)i);
-	limpet_loss_say(because, sizeof(because), "%u functions", 2);
-	limpet_loss_say(because, sizeof(because), "heaps");
-	limpet_loss_say(because, sizeof(because), "a; b.so has an allocator");
+	limpet_loss_report(because, sizeof(because), "%u functions", 2);
+	limpet_loss_report(because, sizeof(because), "heaps");
+	limpet_loss_report(because, sizeof(because), "a; b.so has an allocator");
 	assert_string_equal(because, "2 functions; heaps; a, b.so has an allocator");
 	assert_string_equal(limpet_loss_words(words, LIMPET_LOSS_FUNCTIONS, losses, because),
 			    "2 functions");
@@ -272,7 +272,7 @@ static void test_words_of_each(void **state)
 	assert_string_equal(limpet_loss_words(words, LIMPET_LOSS_STORED, losses, because),
 			    limpet_loss_kinds[LIMPET_LOSS_STORED].words);
 	/* No room: what there is of it. */
-	limpet_loss_say(because, 50, "cut short");
+	limpet_loss_report(because, 50, "cut short");
 	assert_string_equal(because, "2 functions; heaps; a, b.so has an allocator; cut");
 }
 

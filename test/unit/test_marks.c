@@ -319,8 +319,8 @@ static void append_marks(const char *path, const struct limpet_bytes *list)
 	mark.sequence = (uint32_t)limpet_trace_reader_blocks(reader, &blocks);
 	limpet_trace_reader_free(reader);
 	limpet_trace_content_begin(&content);
-	limpet_trace_put_section(&content, LIMPET_MARKS_LIST, list->data, list->count);
-	assert_int_equal(limpet_trace_block_put(&out, zstd, &mark, &content), 0);
+	limpet_trace_section_append(&content, LIMPET_MARKS_LIST, list->data, list->count);
+	assert_int_equal(limpet_trace_block_append(&out, zstd, &mark, &content), 0);
 	file = fopen(path, "ae");
 	assert_non_null(file);
 	assert_int_equal(fwrite(out.data, 1, out.count, file), out.count);
@@ -332,9 +332,9 @@ static void append_marks(const char *path, const struct limpet_bytes *list)
 
 static void put_mark(struct limpet_bytes *list, uint64_t time_ns, const char *name, size_t bytes)
 {
-	limpet_bytes_put_varint(list, time_ns);
-	limpet_bytes_put_varint(list, bytes);
-	limpet_bytes_put(list, name, strlen(name));
+	limpet_bytes_append_varint(list, time_ns);
+	limpet_bytes_append_varint(list, bytes);
+	limpet_bytes_append(list, name, strlen(name));
 }
 
 /* A reader accepts any name that has a length, and takes marks in any order. */
@@ -345,7 +345,7 @@ static void test_hostile_lists(void **state)
 	struct limpet_bytes list = {0};
 
 	(void)state;
-	limpet_bytes_put_varint(&list, 2);
+	limpet_bytes_append_varint(&list, 2);
 	put_mark(&list, UINT64_MAX, "\x1b[2J", 4);
 	put_mark(&list, 5, "first", 5);
 	append_marks(trace_path("order"), &list);
@@ -356,7 +356,7 @@ static void test_hostile_lists(void **state)
 		struct limpet_trace_reader *reader;
 
 		limpet_bytes_clear(&list);
-		limpet_bytes_put_varint(&list, i == 0 ? LIMPET_MARKS_MAX + 1 : 2);
+		limpet_bytes_append_varint(&list, i == 0 ? LIMPET_MARKS_MAX + 1 : 2);
 		put_mark(&list, 1, "good", 4);
 		if (i == 1) /* longer than what is there */
 			put_mark(&list, 2, "cut", 60);

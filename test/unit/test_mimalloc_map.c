@@ -109,7 +109,7 @@ static int begin(void **state)
 				      .path = library};
 	for (size_t i = 0; i < maps.count; i++)
 		memcpy(list[i].perms, "rw-p", sizeof("rw-p"));
-	return limpet_pages_new(target_of(getpid()), LIMPET_PAGES_ASK, &pages);
+	return limpet_pages_new(target_of(getpid()), LIMPET_PAGES_SCAN, &pages);
 }
 
 static int end(void **state)

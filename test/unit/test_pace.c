@@ -44,15 +44,15 @@ static void test_nap(void **state)
 	assert_int_equal(pace.patience_ns, 50 * MS);
 	limpet_pace_note(&pace, &nothing, 3 * SECOND - 1);
 	assert_int_equal(pace.state, LIMPET_PACE_AWAKE);
-	assert_int_equal(pace.look_ns, 25 * MS);
+	assert_int_equal(pace.poll_ns, 25 * MS);
 	limpet_pace_note(&pace, &nothing, 3 * SECOND);
 	assert_int_equal(pace.state, LIMPET_PACE_NAPPING);
-	assert_int_equal(pace.look_ns, 125 * MS);
+	assert_int_equal(pace.poll_ns, 125 * MS);
 	assert_int_equal(pace.patience_ns, 250 * MS);
 	/* A few events end it, and nobody waits long any more. */
 	limpet_pace_note(&pace, &some, 4 * SECOND);
 	assert_int_equal(pace.state, LIMPET_PACE_AWAKE);
-	assert_int_equal(pace.look_ns, 25 * MS);
+	assert_int_equal(pace.poll_ns, 25 * MS);
 	assert_int_equal(pace.patience_ns, 50 * MS);
 	assert_int_equal(pace.events_ns, 4 * SECOND);
 }
@@ -71,7 +71,7 @@ static void test_no_nap(void **state)
 static void test_little_memory(void **state)
 {
 	const struct {
-		uint64_t bytes, look_ns;
+		uint64_t bytes, poll_ns;
 	} cases[] = {{DEFAULT_MEMORY * 4, 125 * MS},
 		     {DEFAULT_MEMORY / 2, 125 * MS / 2},
 		     {DEFAULT_MEMORY / 64, 25 * MS}};
@@ -82,7 +82,7 @@ static void test_little_memory(void **state)
 
 		limpet_pace_begin(&pace, 0);
 		limpet_pace_note(&pace, &nothing, 2 * SECOND);
-		assert_int_equal(pace.look_ns, cases[i].look_ns);
+		assert_int_equal(pace.poll_ns, cases[i].poll_ns);
 	}
 }
 

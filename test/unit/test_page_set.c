@@ -26,7 +26,7 @@ static void note_gone(void *context, uint64_t page)
 	changes->gone[changes->gone_count++] = page;
 }
 
-static void note_came(void *context, uint64_t page, uint32_t node)
+static void note_unfaulted(void *context, uint64_t page, uint32_t node)
 {
 	struct changes *changes = context;
 
@@ -38,7 +38,8 @@ static void note_came(void *context, uint64_t page, uint32_t node)
 static void look_ends(struct limpet_page_set *set, struct changes *ret)
 {
 	*ret = (struct changes){.gone_count = 0};
-	limpet_page_set_looked(set, &(struct limpet_page_set_changes){note_gone, note_came, ret});
+	limpet_page_set_scan_end(set,
+				 &(struct limpet_page_set_changes){note_gone, note_unfaulted, ret});
 }
 
 static void test_faults_and_looks(void **state)
@@ -50,7 +51,7 @@ static void test_faults_and_looks(void **state)
 	assert_int_equal(limpet_page_set_touch(set, 10 * PAGE, 5, 100), 0);
 	assert_int_equal(limpet_page_set_touch(set, 10 * PAGE, 6, 110), 1);
 	assert_int_equal(limpet_page_set_touch(set, 11 * PAGE, 5, 120), 0);
-	limpet_page_set_look(set, 1000);
+	limpet_page_set_scan_begin(set, 1000);
 	assert_int_equal(limpet_page_set_present(set, 11 * PAGE, 13 * PAGE), 0);
 	look_ends(set, &changes);
 	assert_int_equal(changes.gone_count, 1);
@@ -69,10 +70,10 @@ static void test_young_pages_are_not_taken_as_gone(void **state)
 
 	(void)state;
 	assert_int_equal(limpet_page_set_touch(set, 10 * PAGE, 5, 2000), 0);
-	limpet_page_set_look(set, 1000);
+	limpet_page_set_scan_begin(set, 1000);
 	look_ends(set, &changes);
 	assert_int_equal(changes.gone_count, 0);
-	limpet_page_set_look(set, 3000);
+	limpet_page_set_scan_begin(set, 3000);
 	look_ends(set, &changes);
 	assert_int_equal(changes.gone_count, 1);
 	assert_int_equal(limpet_page_set_count(set), 0);
@@ -88,12 +89,12 @@ static void test_pages_that_are_expected_are_not_gone(void **state)
 	/* A huge page that comes after the look at its place. */
 	assert_int_equal(limpet_page_set_touch(set, HUGE, 5, 100), 0);
 	assert_int_equal(limpet_page_set_touch(set, 4 * HUGE, 5, 100), 0);
-	limpet_page_set_look(set, 1000);
+	limpet_page_set_scan_begin(set, 1000);
 	limpet_page_set_expect(set, HUGE);
 	look_ends(set, &changes);
 	assert_int_equal(changes.gone_count, 1);
 	assert_int_equal(changes.gone[0], 4 * HUGE);
-	limpet_page_set_look(set, 2000);
+	limpet_page_set_scan_begin(set, 2000);
 	assert_int_equal(limpet_page_set_present(set, HUGE, 2 * HUGE), 0);
 	look_ends(set, &changes);
 	assert_int_equal(changes.came_count, HUGE / PAGE - 1);
@@ -108,7 +109,7 @@ static void test_a_huge_page_belongs_to_its_fault(void **state)
 
 	(void)state;
 	assert_int_equal(limpet_page_set_touch(set, HUGE + PAGE, 7, 100), 0);
-	limpet_page_set_look(set, 1000);
+	limpet_page_set_scan_begin(set, 1000);
 	assert_int_equal(limpet_page_set_present(set, HUGE, 2 * HUGE), 0);
 	look_ends(set, &changes);
 	assert_int_equal(changes.came_count, HUGE / PAGE - 1);
@@ -118,7 +119,7 @@ static void test_a_huge_page_belongs_to_its_fault(void **state)
 	assert_int_equal(limpet_page_set_touch(set, 3 * HUGE, 7, 1100), 0);
 	assert_int_equal(limpet_page_set_touch(set, 5 * HUGE, 7, 1100), 0);
 	assert_int_equal(limpet_page_set_touch(set, 5 * HUGE + PAGE, 8, 1100), 0);
-	limpet_page_set_look(set, 2000);
+	limpet_page_set_scan_begin(set, 2000);
 	assert_int_equal(limpet_page_set_present(set, HUGE, 2 * HUGE), 0);
 	assert_int_equal(limpet_page_set_present(set, 3 * HUGE, 4 * HUGE - PAGE), 0);
 	assert_int_equal(limpet_page_set_present(set, 5 * HUGE, 6 * HUGE), 0);
@@ -149,7 +150,7 @@ static void test_pages_without_room_hide_no_others(void **state)
 	(void)state;
 	assert_int_equal(limpet_page_set_touch(set, 1 * HUGE, 1, 1), 0);
 	assert_int_equal(limpet_page_set_touch(set, UINT64_C(3) * HUGE, 1, 1), 0);
-	limpet_page_set_look(set, 10);
+	limpet_page_set_scan_begin(set, 10);
 	/* Of the three blocks there is no room for that in the middle. */
 	assert_int_equal(limpet_page_set_present(set, 2 * HUGE - PAGE, UINT64_C(3) * HUGE + PAGE),
 			 -ENOMEM);
@@ -188,7 +189,7 @@ static void test_agrees_with_a_table(void **state)
 		for (uint64_t page = 0; page < PAGES; page++)
 			if ((page / 512 + round) % 3 != 0)
 				now[page] = 0;
-		limpet_page_set_look(set, ++time_ns);
+		limpet_page_set_scan_begin(set, ++time_ns);
 		for (uint64_t page = 0; page < PAGES; page++)
 			if (now[page])
 				assert_int_equal(limpet_page_set_present(set, page * PAGE,

@@ -97,7 +97,7 @@ static void test_an_unreadable_pagemap_is_an_error(void **state)
 	uint64_t at;
 
 	(void)state;
-	assert_int_equal(limpet_pages_new(target_of(0x7ffffff0), LIMPET_PAGES_ASK, &pages), 0);
+	assert_int_equal(limpet_pages_new(target_of(0x7ffffff0), LIMPET_PAGES_SCAN, &pages), 0);
 	limpet_pages_leave_out_swapped(pages);
 	assert_int_equal(limpet_pages_next(pages, PAGE, (uint64_t)3 * PAGE, false, ranges, &at),
 			 -ENODATA);
@@ -107,7 +107,7 @@ static void test_an_unreadable_pagemap_is_an_error(void **state)
 /* The end of a heap is not always that of a page. */
 static void test_a_part_of_a_page_is_looked_at_as_a_whole(void **state)
 {
-	const enum limpet_pages_way ways[] = {LIMPET_PAGES_ASK, LIMPET_PAGES_READ};
+	const enum limpet_pages_way ways[] = {LIMPET_PAGES_SCAN, LIMPET_PAGES_READ};
 	uint8_t *memory = mmap(NULL, (size_t)3 * PAGE, PROT_READ | PROT_WRITE,
 			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	const uint64_t start = (uint64_t)(uintptr_t)memory;
@@ -189,7 +189,7 @@ static bool reads_take_memory(void)
 /* Pages that were only read are the kernel's page of zeros, and not in RSS. */
 static void test_zeros_are_left_out(void **state)
 {
-	const enum limpet_pages_way ways[] = {LIMPET_PAGES_ASK, LIMPET_PAGES_READ};
+	const enum limpet_pages_way ways[] = {LIMPET_PAGES_SCAN, LIMPET_PAGES_READ};
 	uint8_t *memory = mmap(NULL, (size_t)PAGES * PAGE, PROT_READ | PROT_WRITE,
 			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -210,7 +210,7 @@ static void test_zeros_are_left_out(void **state)
 /* After a fork they count in both. */
 static void test_shared_pages_are_not_left_out(void **state)
 {
-	const enum limpet_pages_way ways[] = {LIMPET_PAGES_ASK, LIMPET_PAGES_READ};
+	const enum limpet_pages_way ways[] = {LIMPET_PAGES_SCAN, LIMPET_PAGES_READ};
 	uint8_t *memory = mmap(NULL, (size_t)PAGES * PAGE, PROT_READ | PROT_WRITE,
 			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	pid_t child;

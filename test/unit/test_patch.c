@@ -152,14 +152,14 @@ static void test_dlsym_is_seen_while_nothing_is_recorded(void **state)
 	limpet_control->on = 0;
 	fixture.shm->collector |= LIMPET_COLLECTOR_DIED;
 	assert_int_equal(ask(handle, name, 3, 4, 5, 6, 7, 8), 0x123456789abcdef0);
-	assert_int_equal(fixture.shm->addresses_asked, 0);
+	assert_int_equal(fixture.shm->addresses_requested, 0);
 	fixture.shm->collector = 0;
 	assert_int_equal(ask(handle, name, 3, 4, 5, 6, 7, 8), 0x123456789abcdef0);
-	assert_int_equal(fixture.shm->addresses_asked, 1);
-	fixture.shm->addresses_asked = 0;
+	assert_int_equal(fixture.shm->addresses_requested, 1);
+	fixture.shm->addresses_requested = 0;
 	detach();
 	assert_int_equal(ask(handle, name, 3, 4, 5, 6, 7, 8), 0x123456789abcdef0);
-	assert_int_equal(fixture.shm->addresses_asked, 0);
+	assert_int_equal(fixture.shm->addresses_requested, 0);
 }
 
 static int refuse(void **block, size_t alignment, size_t bytes)
@@ -390,7 +390,7 @@ static void test_planned_slots(void **state)
 	assert_int_equal(lazy->state, LIMPET_SLOT_PATCHED);
 	assert_int_equal(words[2], limpet_thunk(FIXTURE_MALLOC));
 	assert_int_equal(foreign->state, LIMPET_SLOT_FOREIGN);
-	assert_int_equal(fixture.shm->slots_not_taken, 1);
+	assert_int_equal(fixture.shm->slots_unhooked, 1);
 	assert_int_equal(words[3], 0x777777);
 	assert_int_equal(gone->state, LIMPET_SLOT_PLANNED);
 	assert_int_equal(words[4], original);
@@ -424,7 +424,7 @@ static void test_planned_slots_that_cannot_be_exchanged(void **state)
 	assert_int_equal(limpet_patch_planned(), 0);
 	assert_int_equal(unaligned->state, LIMPET_SLOT_FAILED);
 	assert_int_equal(read_only->state, LIMPET_SLOT_FAILED);
-	assert_int_equal(fixture.shm->slots_not_taken, 2);
+	assert_int_equal(fixture.shm->slots_unhooked, 2);
 	assert_memory_equal(bytes + 3, &original, sizeof(original));
 	assert_int_equal(detach(), 0);
 	assert_memory_equal(bytes + 3, &original, sizeof(original));
@@ -671,7 +671,7 @@ static void test_a_variable_of_a_module_that_comes(void **state)
 	variable = (void (**)(void *))dlsym(handle, "copied_free");
 	assert_non_null(variable);
 	assert_int_equal(rescan(), 1); /* its calls of malloc */
-	assert_int_equal(fixture.shm->slots_not_taken, 1);
+	assert_int_equal(fixture.shm->slots_unhooked, 1);
 	assert_ptr_equal(*variable, free);
 	dlclose(handle);
 }
@@ -866,7 +866,7 @@ static void test_no_room_for_slots(void **state)
 	memcpy(before, known_at(0), known * sizeof(*before));
 	plugin = open_plugin(RTLD_NOW);
 	assert_int_equal(rescan(), 0);
-	assert_int_equal(fixture.shm->slots_not_taken, 2);
+	assert_int_equal(fixture.shm->slots_unhooked, 2);
 	assert_int_equal(fixture.shm->slot_count, LIMPET_MAX_SLOTS);
 	assert_memory_equal(before, known_at(0), known * sizeof(*before));
 	use_plugin(&plugin, false);
@@ -884,7 +884,7 @@ static void test_no_room_for_hooks(void **state)
 							       .op = LIMPET_OP_MALLOC};
 	plugin = open_plugin(RTLD_NOW);
 	assert_int_equal(rescan(), 0);
-	assert_int_equal(fixture.shm->slots_not_taken, 2);
+	assert_int_equal(fixture.shm->slots_unhooked, 2);
 	use_plugin(&plugin, false);
 	dlclose(plugin.handle);
 }
@@ -1068,7 +1068,7 @@ static void test_a_module_that_comes_closed(void **state)
 	other = open_plugin_of(PLUGIN_NOPLT, RTLD_NOW | RTLD_LOCAL);
 	assert_int_equal(rescan(), 2);
 	assert_int_equal(rescan(), 0);
-	assert_int_equal(fixture.shm->slots_not_taken, 1);
+	assert_int_equal(fixture.shm->slots_unhooked, 1);
 	use_plugin(&other, true);
 	assert_int_equal(mprotect(head, 4096, PROT_READ), 0);
 	assert_int_equal(detach(), 0);
@@ -1103,7 +1103,7 @@ static void *hold(void *argument)
 	assert_true(limpet_loaded_hold(true, true));
 	sem_post(&has_lock);
 	sem_wait(&may_leave);
-	limpet_loaded_let_go();
+	limpet_loaded_release();
 	return argument;
 }
 

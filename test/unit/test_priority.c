@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "collector/capture/step_back.h"
+#include "collector/capture/own_priority.h"
 #include "injector/ptrace/priority.h"
 #include "test/unit/skip_reason.h"
 
@@ -203,13 +203,13 @@ static int as_urgent_as_it_is(void)
 {
 	const struct limpet_priority before = {.policy = SCHED_OTHER, .nice = 0};
 
-	limpet_step_back_as(before, LIMPET_URGENCY_NONE);
+	limpet_own_priority_set(before, LIMPET_URGENCY_NONE);
 	CHECK(policy() == SCHED_BATCH && nice_value() == 0);
-	limpet_step_back_as(before, LIMPET_URGENCY_LOAD);
+	limpet_own_priority_set(before, LIMPET_URGENCY_LOAD);
 	CHECK(policy() == SCHED_OTHER && nice_value() == -20);
-	limpet_step_back_as(before, LIMPET_URGENCY_TIME);
+	limpet_own_priority_set(before, LIMPET_URGENCY_TIME);
 	CHECK(policy() == SCHED_BATCH && nice_value() == -20);
-	limpet_step_back_as(before, LIMPET_URGENCY_NONE);
+	limpet_own_priority_set(before, LIMPET_URGENCY_NONE);
 	CHECK(policy() == SCHED_BATCH && nice_value() == 0);
 	return 0;
 }
@@ -230,9 +230,9 @@ static int chosen_by_the_user(void)
 	CHECK(setpriority(PRIO_PROCESS, 0, 7) == 0);
 	CHECK(sched_setscheduler(0, SCHED_BATCH, &none) == 0);
 	before = (struct limpet_priority){.policy = SCHED_BATCH, .nice = 7};
-	limpet_step_back_as(before, LIMPET_URGENCY_LOAD);
+	limpet_own_priority_set(before, LIMPET_URGENCY_LOAD);
 	CHECK(policy() == SCHED_BATCH && nice_value() == 7);
-	limpet_step_back_as(before, LIMPET_URGENCY_NONE);
+	limpet_own_priority_set(before, LIMPET_URGENCY_NONE);
 	CHECK(policy() == SCHED_BATCH && nice_value() == 7);
 	return 0;
 }

@@ -703,12 +703,12 @@ static void test_a_stop_outlives_the_end_of_others(void **state)
 	(void)state;
 	assert_int_equal(limpet_proc_tasks(pid, &tids), THREADS + 2);
 	limpet_tracer_many(tracer, true);
-	assert_int_equal(limpet_tracee_ask(tracer, pid, tids[1], NULL, &first), 0);
+	assert_int_equal(limpet_tracee_request_stop(tracer, pid, tids[1], NULL, &first), 0);
 	for (; status.state != 't'; pause_a_moment())
 		assert_int_equal(limpet_proc_status_read(tids[1], &status), 0);
 	/* As of an end. Blocked until the next is seized. */
 	kill(getpid(), SIGCHLD);
-	assert_int_equal(limpet_tracee_ask(tracer, pid, tids[2], NULL, &second), 0);
+	assert_int_equal(limpet_tracee_request_stop(tracer, pid, tids[2], NULL, &second), 0);
 	limpet_tracer_many(tracer, false);
 	assert_int_equal(limpet_tracee_await(first, deadline_ns), 0);
 	assert_int_equal(limpet_tracee_await(second, deadline_ns), 0);
@@ -809,7 +809,7 @@ static void test_a_late_stop_holds_up_no_other(void **state)
 					    clock_fixture_ns() + second_ns / 10, &first),
 			 -ETIMEDOUT);
 	assert_int_equal(limpet_tracer_strays(tracer), 1);
-	assert_int_equal(limpet_tracee_ask(tracer, pid, chain.tids[1], NULL, &second), 0);
+	assert_int_equal(limpet_tracee_request_stop(tracer, pid, chain.tids[1], NULL, &second), 0);
 	assert_int_equal(write(chain.to_first[1], "", 1), 1);
 	wait_for_state(chain.tids[0], 't');
 	assert_int_equal(limpet_tracee_await(second, clock_fixture_ns() + second_ns), 0);

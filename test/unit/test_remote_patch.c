@@ -48,7 +48,7 @@ static void test_own_list(void **state)
 	for (uint64_t i = 0; i < segment.shm_bytes / 8; i++)
 		((uint64_t *)(void *)segment.shm)[i] =
 			i % 2 ? UINT64_MAX : (uint64_t)(uintptr_t)&words[1];
-	assert_int_equal(limpet_remote_patch_put_in(memory, slots, 5, hooks, THUNKS, THUNK_BYTES),
+	assert_int_equal(limpet_remote_patch_install(memory, slots, 5, hooks, THUNKS, THUNK_BYTES),
 			 2);
 	assert_int_equal(words[0], THUNKS + THUNK_BYTES);
 	assert_int_equal(words[1], ORIGINAL);
@@ -110,7 +110,7 @@ static void test_memory_that_is_another(void **state)
 	assert_int_equal(limpet_proc_maps_read(getpid(), &now), 0);
 
 	assert_int_equal(limpet_remote_patch_check(slots, 5, &before, &now), 4);
-	assert_int_equal(limpet_remote_patch_put_in(memory, slots, 5, hooks, THUNKS, THUNK_BYTES),
+	assert_int_equal(limpet_remote_patch_install(memory, slots, 5, hooks, THUNKS, THUNK_BYTES),
 			 1);
 	for (unsigned i = 0; i < 4; i++) {
 		assert_int_equal(slots[i].state, LIMPET_SLOT_GONE);

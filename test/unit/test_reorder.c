@@ -31,9 +31,9 @@ static struct limpet_record record_of(uint32_t counter, uint64_t place)
 	return (struct limpet_record){.address = place, .thread = counter};
 }
 
-void __wrap_limpet_event_describer_put(struct limpet_event_describer *describer,
+void __wrap_limpet_event_describer_add(struct limpet_event_describer *describer,
 				       struct limpet_record *records, size_t count);
-void __wrap_limpet_event_describer_put(struct limpet_event_describer *describer,
+void __wrap_limpet_event_describer_add(struct limpet_event_describer *describer,
 				       struct limpet_record *records, size_t count)
 {
 	(void)describer;
@@ -68,7 +68,7 @@ static void put_record(uint32_t counter, uint32_t number, struct limpet_record r
 {
 	const struct limpet_numbered numbered = {record, counter, number};
 
-	limpet_reorder_put(it.reorder, &numbered, 1);
+	limpet_reorder_add(it.reorder, &numbered, 1);
 }
 
 static void put(uint32_t counter, uint32_t number)
@@ -79,7 +79,7 @@ static void put(uint32_t counter, uint32_t number)
 
 static void look_and_close(uint64_t now_ns)
 {
-	limpet_reorder_look(it.reorder, &it.expected, now_ns);
+	limpet_reorder_check_gaps(it.reorder, &it.expected, now_ns);
 	limpet_reorder_close(it.reorder, true, now_ns);
 	limpet_reorder_flush(it.reorder);
 }
@@ -249,7 +249,7 @@ static void test_a_gap_that_may_be_among_the_unread(void **state)
 {
 	(void)state;
 	put(0, 1);
-	limpet_reorder_look(it.reorder, &it.expected, 1);
+	limpet_reorder_check_gaps(it.reorder, &it.expected, 1);
 	limpet_reorder_close(it.reorder, false, 1);
 	limpet_reorder_flush(it.reorder);
 	assert_int_equal(it.got[0], 0);
@@ -257,7 +257,7 @@ static void test_a_gap_that_may_be_among_the_unread(void **state)
 	assert_int_equal(it.got[0], 2);
 	/* One that has moved on since the look. */
 	put(0, 3);
-	limpet_reorder_look(it.reorder, &it.expected, 2);
+	limpet_reorder_check_gaps(it.reorder, &it.expected, 2);
 	put(0, 2);
 	put(0, 5);
 	limpet_reorder_close(it.reorder, true, 2);

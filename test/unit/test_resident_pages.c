@@ -86,7 +86,7 @@ static void test_pages_of_blocks(void **state)
 	touch(13, 13);
 	touch(201, 201);
 	touch(550, 560);
-	assert_int_equal(limpet_resident_pages_take(&pages, recorder, &resident), 0);
+	assert_int_equal(limpet_resident_pages_read(&pages, recorder, &resident), 0);
 	assert_int_equal(resident.from, page(10));
 	assert_int_equal(resident.to, page(701));
 	assert_int_equal(resident.page_bytes, PAGE);
@@ -108,7 +108,7 @@ static void test_no_time(void **state)
 	struct limpet_recorder_resident resident = {0};
 
 	(void)state;
-	assert_int_equal(limpet_resident_pages_take(&pages, recorder, &resident), -ENODATA);
+	assert_int_equal(limpet_resident_pages_read(&pages, recorder, &resident), -ENODATA);
 	limpet_recorder_free(recorder);
 	limpet_resident_pages_done(&pages);
 }
@@ -124,7 +124,7 @@ static void test_another_program(void **state)
 	(void)state;
 	before.mark[0] ^= 1;
 	before.memory_fd = -1; /* else it is seen that its memory is the same */
-	assert_int_equal(limpet_resident_pages_take(&pages, recorder, &resident), -ESRCH);
+	assert_int_equal(limpet_resident_pages_read(&pages, recorder, &resident), -ESRCH);
 	limpet_recorder_free(recorder);
 	limpet_resident_pages_done(&pages);
 }
@@ -136,7 +136,7 @@ static void test_no_blocks(void **state)
 	struct limpet_recorder_resident resident = {0};
 
 	(void)state;
-	assert_int_equal(limpet_resident_pages_take(&pages, recorder, &resident), -ENODATA);
+	assert_int_equal(limpet_resident_pages_read(&pages, recorder, &resident), -ENODATA);
 	limpet_recorder_free(recorder);
 	limpet_resident_pages_done(&pages);
 }

@@ -70,7 +70,7 @@ static void test_their_words(void **state)
 			"80.0 MiB resident: glibc's heap 64.0 MiB (+44.0 MiB), 9.0 MiB free; code "
 			"and data of files 10.0 MiB (+2.0 MiB); anonymous mappings 6.0 MiB "
 			"(+6.0 MiB).");
-	limpet_part_say(&parts, &parts.list[parts.count - 1], text);
+	limpet_part_format(&parts, &parts.list[parts.count - 1], text);
 	assert_string_equal(text, "shared memory 0 B (-12.0 MiB)");
 	limpet_parts_between(NULL, &before, &parts);
 	parts.is_before = true;

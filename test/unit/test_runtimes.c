@@ -317,13 +317,13 @@ static void test_named_memory_in_a_heap(void **state)
 		.jemalloc = &jemalloc, .tcmalloc = &tcmalloc, .gperftools = &gperftools, .go = &go};
 	const struct limpet_memory_reader none = {.read = read_nothing};
 	struct limpet_modules modules = {.count = 0};
-	struct limpet_pieces pieces = {.count = 0};
+	struct limpet_memory_ranges pieces = {.count = 0};
 	struct limpet_runtimes_marked unused;
 
 	(void)state;
-	limpet_pieces_add(
-		&pieces,
-		&(struct limpet_piece){.start = start, .end = end, .account = LIMPET_MEMORY_NAMED});
+	limpet_memory_ranges_add(
+		&pieces, &(struct limpet_memory_range){
+				 .start = start, .end = end, .account = LIMPET_MEMORY_NAMED});
 	assert_int_equal(limpet_runtimes_mark(&none, &modules, &heaps, &pieces, &unused), 0);
 	assert_int_equal(pieces.count, 2);
 	assert_string_equal(pieces.list[0].kind, LIMPET_KIND_GO);
@@ -331,7 +331,7 @@ static void test_named_memory_in_a_heap(void **state)
 	assert_int_equal(pieces.list[0].end, start + 0x4000);
 	assert_null(pieces.list[1].kind);
 	assert_int_equal(pieces.list[1].account, LIMPET_MEMORY_NAMED);
-	limpet_pieces_done(&pieces);
+	limpet_memory_ranges_done(&pieces);
 }
 
 /* The head of an arena of 128 KiB at each address. */
@@ -365,13 +365,13 @@ static void test_all_arenas_are_noted(void **state)
 					 .perms = "rw-p",
 					 .path = (char[]){""}};
 		struct limpet_modules modules = {.maps = {.list = &map, .count = 1}};
-		struct limpet_pieces pieces = {.count = 0};
+		struct limpet_memory_ranges pieces = {.count = 0};
 		struct limpet_runtimes_marked marked;
 
-		limpet_pieces_add(&pieces,
-				  &(struct limpet_piece){.start = map.start,
-							 .end = map.end,
-							 .account = LIMPET_MEMORY_UNKNOWN});
+		limpet_memory_ranges_add(
+			&pieces, &(struct limpet_memory_range){.start = map.start,
+							       .end = map.end,
+							       .account = LIMPET_MEMORY_UNKNOWN});
 		assert_int_equal(limpet_runtimes_mark(&reader, &modules, &heaps, &pieces, &marked),
 				 0);
 		assert_int_equal(marked.arenas.is_cut, count > LIMPET_MIMALLOC_ARENAS);
@@ -379,7 +379,7 @@ static void test_all_arenas_are_noted(void **state)
 				 count > LIMPET_MIMALLOC_ARENAS ? LIMPET_MIMALLOC_ARENAS : count);
 		for (size_t i = 0; i < marked.arenas.count; i++)
 			assert_int_equal(marked.arenas.list[i], start + i * arena);
-		limpet_pieces_done(&pieces);
+		limpet_memory_ranges_done(&pieces);
 	}
 }
 
@@ -412,7 +412,7 @@ static void test_segments_that_are_accessible_in_part(void **state)
 	const struct limpet_memory_reader reader = {.read = read_segment};
 	struct limpet_map list[2 * SEGMENTS + 1];
 	struct limpet_modules modules = {.maps = {.list = list, .count = LIMPET_COUNT_OF(list)}};
-	struct limpet_pieces pieces = {.count = 0};
+	struct limpet_memory_ranges pieces = {.count = 0};
 	struct limpet_runtimes_marked unused;
 
 	(void)state;
@@ -425,16 +425,18 @@ static void test_segments_that_are_accessible_in_part(void **state)
 					      .path = (char[]){""}};
 		memcpy(list[i].perms, i % 2 ? "---p" : "rw-p", 5);
 		if (i % 2 == 0 && i + 1 < LIMPET_COUNT_OF(list))
-			limpet_pieces_add(&pieces,
-					  &(struct limpet_piece){.start = list[i].start,
-								 .end = list[i].end,
-								 .account = LIMPET_MEMORY_UNKNOWN});
+			limpet_memory_ranges_add(
+				&pieces,
+				&(struct limpet_memory_range){.start = list[i].start,
+							      .end = list[i].end,
+							      .account = LIMPET_MEMORY_UNKNOWN});
 	}
 	/* Nothing is mapped with the last one, and what follows it is somebody else's. */
 	list[2 * SEGMENTS].end = list[2 * SEGMENTS].start + 8192;
-	limpet_pieces_add(&pieces, &(struct limpet_piece){.start = list[2 * SEGMENTS].start,
-							  .end = list[2 * SEGMENTS].end + 4096,
-							  .account = LIMPET_MEMORY_UNKNOWN});
+	limpet_memory_ranges_add(&pieces,
+				 &(struct limpet_memory_range){.start = list[2 * SEGMENTS].start,
+							       .end = list[2 * SEGMENTS].end + 4096,
+							       .account = LIMPET_MEMORY_UNKNOWN});
 	assert_int_equal(limpet_runtimes_mark(&reader, &modules, &heaps, &pieces, &unused), 0);
 	assert_int_equal(pieces.count, SEGMENTS + 2);
 	for (size_t i = 0; i <= SEGMENTS; i++) {
@@ -443,7 +445,7 @@ static void test_segments_that_are_accessible_in_part(void **state)
 		assert_int_equal(pieces.list[i].end, list[2 * i].end);
 	}
 	assert_null(pieces.list[SEGMENTS + 1].kind);
-	limpet_pieces_done(&pieces);
+	limpet_memory_ranges_done(&pieces);
 }
 
 static void test_present_ranges(void **state)

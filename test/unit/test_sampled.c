@@ -102,16 +102,16 @@ static void test_enter_and_take_out(void **state)
 	(void)state;
 	begin(64u << 20);
 	for (uint64_t i = 0; i < count; i++) {
-		assert_false(limpet_sample_take_out(block(i)));
+		assert_false(limpet_sample_remove(block(i)));
 		assert_true(limpet_sample_enter(block(i)));
 		assert_true(limpet_sample_may_know(block(i)));
 	}
 	assert_int_equal(entries(), count);
 	for (uint64_t i = count; i < 2 * count; i++)
-		assert_false(limpet_sample_take_out(block(i)));
+		assert_false(limpet_sample_remove(block(i)));
 	for (uint64_t i = 0; i < count; i++) {
-		assert_true(limpet_sample_take_out(block(i)));
-		assert_false(limpet_sample_take_out(block(i)));
+		assert_true(limpet_sample_remove(block(i)));
+		assert_false(limpet_sample_remove(block(i)));
 	}
 	assert_int_equal(entries(), 0);
 	assert_int_equal(counted(), 0);
@@ -128,8 +128,8 @@ static void test_free_not_seen(void **state)
 	assert_true(limpet_sample_enter(block(1)));
 	assert_int_equal(entries(), 1);
 	assert_int_equal(counted(), 1);
-	assert_true(limpet_sample_take_out(block(1)));
-	assert_false(limpet_sample_take_out(block(1)));
+	assert_true(limpet_sample_remove(block(1)));
+	assert_false(limpet_sample_remove(block(1)));
 	assert_int_equal(counted(), 0);
 	end();
 }
@@ -164,7 +164,7 @@ static void test_full(void **state)
 	/* Two buckets to choose from fill the table well before one finds no room... */
 	assert_true(fit > limpet_shm->layout.sample_table_count / 10 * 9);
 	for (uint64_t i = 0; i < tried; i++)
-		taken_out += limpet_sample_take_out(block(i));
+		taken_out += limpet_sample_remove(block(i));
 	/* ...and nothing is forgotten. */
 	assert_int_equal(taken_out, fit);
 	assert_int_equal(entries(), 0);
@@ -183,10 +183,10 @@ static void test_counter_full(void **state)
 	assert_true(limpet_sample_enter(block(3)));
 	memset(filter, UINT8_MAX, counters());
 	assert_true(limpet_sample_enter(block(4)));
-	assert_true(limpet_sample_take_out(block(4)));
-	assert_true(limpet_sample_take_out(block(3)));
+	assert_true(limpet_sample_remove(block(4)));
+	assert_true(limpet_sample_remove(block(3)));
 	assert_int_equal(counted(), 255ull * counters());
-	assert_false(limpet_sample_take_out(block(3)));
+	assert_false(limpet_sample_remove(block(3)));
 	end();
 }
 
@@ -239,7 +239,7 @@ static void *hand_on(void *data)
 
 		if (done < PASSES * BLOCKS) {
 			/* one that is not there is asked for as well */
-			if (!waits && (limpet_sample_take_out(block(first + done)) ||
+			if (!waits && (limpet_sample_remove(block(first + done)) ||
 				       !limpet_sample_enter(block(first + done))))
 				__atomic_fetch_add(&misses, 1, __ATOMIC_RELAXED);
 			waits = !put(&queues[(self + 1) % THREADS], block(first + done));
@@ -249,7 +249,7 @@ static void *hand_on(void *data)
 		if (!address)
 			continue;
 		left--;
-		if (!limpet_sample_take_out(address))
+		if (!limpet_sample_remove(address))
 			__atomic_fetch_add(&misses, 1, __ATOMIC_RELAXED);
 	}
 	return NULL;
@@ -287,7 +287,7 @@ static void test_wants(void **state)
 	threads = limpet_shm_at(limpet_shm->layout.threads_offset);
 	for (uint64_t i = 0; i < calls; i++)
 		for (unsigned k = 0; k < 2; k++)
-			taken[k] += limpet_sample_wants(&threads[k], size, PERIOD);
+			taken[k] += limpet_sample_selects(&threads[k], size, PERIOD);
 	/* 1,556 on the average; 6 standard deviations */
 	for (unsigned k = 0; k < 2; k++)
 		assert_true(taken[k] > 1556 - 240 && taken[k] < 1556 + 240);

@@ -20,9 +20,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/apart.h"
 #include "common/mounts.h"
 #include "common/open_file.h"
+#include "common/subprocess.h"
 #include "test/unit/served_fixture.h"
 #include "test/unit/skip_reason.h"
 
@@ -121,8 +121,8 @@ static int begin(void **state)
 	(void)state;
 	memset(served, 0, sizeof(*served));
 	came_before = 0;
-	limpet_apart_patience.left = 0;
-	limpet_apart_patience.waited_ns = 0;
+	limpet_subprocess_patience.left = 0;
+	limpet_subprocess_patience.waited_ns = 0;
 	if (!why_not && served_begin(served, "files", "root/served") < 0)
 		why_not = "FUSE is not to be had here";
 	return 0;
@@ -179,7 +179,7 @@ static void test_answers(void **state)
 	assert_reads(limpet_open_regular(NULL, "root/served/../served/file", 0, NULL), "text\n");
 	assert_int_equal(limpet_open_regular("root", "/served/other", 0, NULL), -ENOENT);
 	assert_int_equal(limpet_open_regular("root", "/served", 0, NULL), -EINVAL);
-	assert_int_equal(limpet_apart_patience.left, 0);
+	assert_int_equal(limpet_subprocess_patience.left, 0);
 }
 
 /* Where nobody can let us wait nobody else is asked. */
@@ -342,11 +342,11 @@ static void be_silent(uint64_t calls)
 
 static void assert_left_behind(uint64_t calls, const char *path)
 {
-	uint32_t left = limpet_apart_patience.left;
+	uint32_t left = limpet_subprocess_patience.left;
 
 	be_silent(calls);
 	assert_int_equal(limpet_open_regular("root", path, 0, NULL), -ETIMEDOUT);
-	assert_int_equal(limpet_apart_patience.left, left + 1);
+	assert_int_equal(limpet_subprocess_patience.left, left + 1);
 	be_silent(0);
 }
 
@@ -365,7 +365,7 @@ static void test_no_answer(void **state)
 	/* The copy is there: only its process does not end. */
 	be_silent(CALL(FUSE_FLUSH));
 	assert_reads(limpet_open_regular("root", "/served/file", 0, NULL), "text\n");
-	assert_int_equal(limpet_apart_patience.left, 1);
+	assert_int_equal(limpet_subprocess_patience.left, 1);
 	be_silent(0);
 }
 
@@ -475,9 +475,9 @@ static int work_with_steps(unsigned count, bool grows)
 	int pipe_ends[2], code;
 	LIMPET_CLOSE int file = memfd_create("test", MFD_CLOEXEC);
 	struct steps steps = {.file = file, .count = count, .grows = grows};
-	const struct limpet_apart apart = {
+	const struct limpet_subprocess_job apart = {
 		.work = work_in_steps, .argument = &steps, .bytes = sizeof(steps), .grows = file};
-	struct limpet_apart with_fds = apart;
+	struct limpet_subprocess_job with_fds = apart;
 
 	assert_int_equal(pipe2(pipe_ends, O_CLOEXEC), 0);
 	steps.tokens = pipe_ends[0];
@@ -486,7 +486,7 @@ static int work_with_steps(unsigned count, bool grows)
 	tokens = pipe_ends[1];
 	growing = grows ? file : -1;
 	sent = 0;
-	code = limpet_apart(&with_fds);
+	code = limpet_subprocess_run(&with_fds);
 	tokens = growing = -1;
 	close(pipe_ends[0]);
 	close(pipe_ends[1]);
@@ -524,13 +524,13 @@ static int count_open(void *argument)
 
 static int apart(int (*work)(void *argument), int *number)
 {
-	const struct limpet_apart wanted = {.work = work,
-					    .argument = number,
-					    .bytes = sizeof(*number),
-					    .fds = {-1, -1},
-					    .grows = -1};
+	const struct limpet_subprocess_job wanted = {.work = work,
+						     .argument = number,
+						     .bytes = sizeof(*number),
+						     .fds = {-1, -1},
+						     .grows = -1};
 
-	return limpet_apart(&wanted);
+	return limpet_subprocess_run(&wanted);
 }
 
 static void test_work_apart(void **state)
@@ -538,8 +538,8 @@ static void test_work_apart(void **state)
 	int number = 21, fd;
 
 	(void)state;
-	limpet_apart_patience.left = 0;
-	limpet_apart_patience.waited_ns = 0;
+	limpet_subprocess_patience.left = 0;
+	limpet_subprocess_patience.waited_ns = 0;
 	assert_int_equal(apart(answer_twice, &number), 0);
 	assert_int_equal(number, 42);
 	assert_int_equal(apart(answer_twice, &number), -EDOM);
@@ -551,21 +551,21 @@ static void test_work_apart(void **state)
 	/* The three that are always taken, and the one it answers by. */
 	assert_int_equal(apart(count_open, &number), 0);
 	assert_int_equal(number, 4);
-	assert_int_equal(limpet_apart_patience.left, 0);
+	assert_int_equal(limpet_subprocess_patience.left, 0);
 }
 
 /* What goes on may take long, but not for good. */
 static void test_work_that_goes_on(void **state)
 {
 	(void)state;
-	limpet_apart_patience.left = 0;
-	limpet_apart_patience.waited_ns = 0;
+	limpet_subprocess_patience.left = 0;
+	limpet_subprocess_patience.waited_ns = 0;
 	assert_int_equal(work_with_steps(LOOKS / 2, false), 0);
 	assert_int_equal(work_with_steps(LOOKS * 3, true), 0);
-	assert_int_equal(limpet_apart_patience.left, 0);
+	assert_int_equal(limpet_subprocess_patience.left, 0);
 	assert_int_equal(work_with_steps(LOOKS * 3, false), -ETIMEDOUT);
 	assert_int_equal(work_with_steps(LOOKS * 20, true), -ETIMEDOUT);
-	assert_int_equal(limpet_apart_patience.left, 2);
+	assert_int_equal(limpet_subprocess_patience.left, 2);
 }
 
 int main(void)

@@ -94,7 +94,7 @@ static void test_not_for_long(void **state)
 
 	(void)state;
 	limpet_awake_begin(&awake);
-	limpet_awake_look(&awake, limpet_monotonic_ns() + LIMPET_AWAKE_MOST_NS);
+	limpet_awake_check(&awake, limpet_monotonic_ns() + LIMPET_AWAKE_MOST_NS);
 	assert_int_equal(times_open(), 0);
 	/* Not before the next one. */
 	limpet_awake_begin(&awake);
@@ -153,7 +153,7 @@ static void test_without_a_device(void **state)
 		device = others[i];
 		limpet_awake_begin(&awake);
 		assert_int_equal(fds_open(), before);
-		limpet_awake_look(&awake, limpet_monotonic_ns());
+		limpet_awake_check(&awake, limpet_monotonic_ns());
 		limpet_awake_end(&awake);
 		assert_int_equal(fds_open(), before);
 	}

@@ -18,8 +18,8 @@
 
 #include "injector/elf/modules.h"
 #include "injector/ptrace/tracee.h"
+#include "injector/stacks/stack_copier.h"
 #include "injector/stacks/stack_scene.h"
-#include "injector/stacks/stack_take.h"
 #include "test/unit/target_of.h"
 
 #define ROUNDS 5u
@@ -101,7 +101,7 @@ static void compare(struct limpet_stack_scene *scene, const struct limpet_stack_
 
 static struct limpet_tracer *tracer;
 
-static void look_once(struct limpet_stack_taking *taking, const pid_t *tids, size_t count)
+static void look_once(struct limpet_stack_copier *taking, const pid_t *tids, size_t count)
 {
 	struct limpet_stack_copy *copies = calloc(count, sizeof(*copies));
 	struct limpet_stack_thread thread;
@@ -110,7 +110,7 @@ static void look_once(struct limpet_stack_taking *taking, const pid_t *tids, siz
 
 	assert_non_null(copies);
 	for (size_t i = 0; i < count; i++)
-		if (limpet_stack_take(taking, tids[i], &thread, &copies[i]) < 0)
+		if (limpet_stack_copier_copy(taking, tids[i], &thread, &copies[i]) < 0)
 			copies[i].stack = NULL;
 	assert_int_equal(limpet_modules_read(taking->target, &modules, NULL), 0);
 	assert_int_equal(limpet_stack_sources_read(&modules, copies, count, &sources), 0);
@@ -128,7 +128,7 @@ static void look_at_any(const char *name)
 {
 	const char *text = getenv("STACK_ROUNDS");
 	const unsigned rounds = text ? (unsigned)atoi(text) : ROUNDS;
-	struct limpet_stack_taking taking = {.tracer = tracer, .room = malloc(LIMPET_STACKS_BYTES)};
+	struct limpet_stack_copier taking = {.tracer = tracer, .room = malloc(LIMPET_STACKS_BYTES)};
 	struct program program;
 
 	assert_non_null(taking.room);

@@ -51,17 +51,17 @@ static void say(struct limpet_symbol_channel *channel, enum limpet_symbol_messag
 
 static void put_opened(struct limpet_symbol_channel *channel)
 {
-	limpet_symbol_put(channel, 0);
-	limpet_symbol_put(channel, 1);
-	limpet_symbol_put_text(channel, NULL);
+	limpet_symbol_append(channel, 0);
+	limpet_symbol_append(channel, 1);
+	limpet_symbol_append_text(channel, NULL);
 	say(channel, LIMPET_SYMBOL_OPENED);
 }
 
 static void put_frame(struct limpet_symbol_channel *channel, const char *function)
 {
-	limpet_symbol_put(channel, 14);
-	limpet_symbol_put_text(channel, function);
-	limpet_symbol_put_text(channel, "file.c");
+	limpet_symbol_append(channel, 14);
+	limpet_symbol_append_text(channel, function);
+	limpet_symbol_append_text(channel, "file.c");
 }
 
 /* A message that is never whole. */
@@ -104,7 +104,7 @@ static void give_descriptors(const struct limpet_symbol_channel *channel)
 
 static void answer_badly(struct limpet_symbol_channel *channel, const char *mode)
 {
-	uint64_t count = limpet_symbol_take(channel);
+	uint64_t count = limpet_symbol_read(channel);
 
 	if (!strcmp(mode, "fewer"))
 		count = count ? count - 1 : 0;
@@ -116,25 +116,25 @@ static void answer_badly(struct limpet_symbol_channel *channel, const char *mode
 		for (;;)
 			pause();
 	if (!strcmp(mode, "deep")) {
-		limpet_symbol_put(channel, LIMPET_SYMBOL_MAX_INLINED + 1);
+		limpet_symbol_append(channel, LIMPET_SYMBOL_MAX_INLINED + 1);
 		for (int i = 0; i <= LIMPET_SYMBOL_MAX_INLINED; i++)
 			put_frame(channel, "f");
 		say(channel, LIMPET_SYMBOL_FRAMES);
 	}
 	if (!strcmp(mode, "endless text")) {
-		limpet_symbol_put(channel, 1);
-		limpet_symbol_put(channel, 14);
-		limpet_symbol_put(channel, 4);
-		limpet_bytes_put(&channel->out, "text", 4);
-		limpet_symbol_put_text(channel, NULL);
+		limpet_symbol_append(channel, 1);
+		limpet_symbol_append(channel, 14);
+		limpet_symbol_append(channel, 4);
+		limpet_bytes_append(&channel->out, "text", 4);
+		limpet_symbol_append_text(channel, NULL);
 		say(channel, LIMPET_SYMBOL_FRAMES);
 	}
 	if (!strcmp(mode, "hidden text")) {
-		limpet_symbol_put(channel, 1);
-		limpet_symbol_put(channel, 14);
-		limpet_symbol_put(channel, 4);
-		limpet_bytes_put(&channel->out, "a\0b", 4);
-		limpet_symbol_put_text(channel, NULL);
+		limpet_symbol_append(channel, 1);
+		limpet_symbol_append(channel, 14);
+		limpet_symbol_append(channel, 4);
+		limpet_bytes_append(&channel->out, "a\0b", 4);
+		limpet_symbol_append_text(channel, NULL);
 		say(channel, LIMPET_SYMBOL_FRAMES);
 	}
 	if (!strcmp(mode, "empty"))
@@ -146,7 +146,7 @@ static void answer_badly(struct limpet_symbol_channel *channel, const char *mode
 	if (!strcmp(mode, "descriptors"))
 		give_descriptors(channel);
 	for (uint64_t i = 0; i < count; i++) {
-		limpet_symbol_put(channel, 1);
+		limpet_symbol_append(channel, 1);
 		put_frame(channel, "honest");
 	}
 	say(channel, LIMPET_SYMBOL_FRAMES);
@@ -162,7 +162,7 @@ static void flood(struct limpet_symbol_channel *channel)
 	memset(name, 'x', sizeof(name));
 	name[sizeof(name) - 1] = '\0';
 	for (unsigned i = 0;; i++) {
-		limpet_symbol_put(channel, LIMPET_SYMBOL_MAX_INLINED);
+		limpet_symbol_append(channel, LIMPET_SYMBOL_MAX_INLINED);
 		for (int k = 0; k < LIMPET_SYMBOL_MAX_INLINED; k++) {
 			snprintf(name, 20, "%010u.%02d", i, k);
 			name[strlen(name)] = 'x';
@@ -180,8 +180,8 @@ static void want_badly(struct limpet_symbol_channel *channel, const char *mode)
 						    "/dev/zero",   "/proc/self/mem"};
 
 		for (size_t i = 0; i < LIMPET_COUNT_OF(names); i++) {
-			limpet_symbol_put_text(channel, names[i]);
-			say(channel, LIMPET_SYMBOL_WANT_SPLIT);
+			limpet_symbol_append_text(channel, names[i]);
+			say(channel, LIMPET_SYMBOL_REQUEST_SPLIT);
 			/* Who is given one says so by its silence. */
 			if (limpet_symbol_receive(channel) < 0 || channel->fd >= 0)
 				_exit(0);
@@ -199,15 +199,15 @@ static void want_badly(struct limpet_symbol_channel *channel, const char *mode)
 	if (!strcmp(mode, "nothing"))
 		_exit(0);
 	if (!strcmp(mode, "not confined")) {
-		limpet_symbol_put(channel, EPERM);
-		limpet_symbol_put_text(channel, "seccomp: no");
+		limpet_symbol_append(channel, EPERM);
+		limpet_symbol_append_text(channel, "seccomp: no");
 		say(channel, LIMPET_SYMBOL_REFUSED);
 		_exit(0);
 	}
 	while (!strcmp(mode, "always something")) {
-		limpet_symbol_put(channel, 1);
-		limpet_symbol_put_text(channel, "x.debug");
-		say(channel, LIMPET_SYMBOL_WANT_DEBUG);
+		limpet_symbol_append(channel, 1);
+		limpet_symbol_append_text(channel, "x.debug");
+		say(channel, LIMPET_SYMBOL_REQUEST_DEBUG);
 		if (limpet_symbol_receive(channel) < 0)
 			_exit(0);
 	}

@@ -37,9 +37,9 @@ static void test_columns_are_coded_apart(void **state)
 		few[i] = (uint8_t)(random >> 54 & 3);
 	}
 	limpet_trace_content_begin(&content);
-	limpet_trace_put_section(&content, LIMPET_EVENTS_PAIRS, any, sizeof(any));
-	limpet_trace_put_section(&content, LIMPET_EVENTS_OPS, few, sizeof(few));
-	assert_int_equal(limpet_trace_block_put(&file, zstd, &mark, &content), 0);
+	limpet_trace_section_append(&content, LIMPET_EVENTS_PAIRS, any, sizeof(any));
+	limpet_trace_section_append(&content, LIMPET_EVENTS_OPS, few, sizeof(few));
+	assert_int_equal(limpet_trace_block_append(&file, zstd, &mark, &content), 0);
 	assert_in_range(mark.frame_bytes, 1, sizeof(any) + sizeof(few) * 3 / 8);
 	assert_int_equal(ZSTD_decompress(back, sizeof(back), file.data + LIMPET_TRACE_MARK_BYTES,
 					 mark.frame_bytes),
@@ -160,11 +160,12 @@ static void test_hostile_content(void **state)
 
 			limpet_bytes_clear(&file);
 			limpet_trace_content_begin(&content);
-			limpet_bytes_put(&content, sections.at, bytes);
+			limpet_bytes_append(&content, sections.at, bytes);
 			content.data[LIMPET_TRACE_CONTENT_HEAD_BYTES + at] = values[at % 4];
-			limpet_bytes_put(&file, whole, blocks[i].offset);
-			assert_int_equal(limpet_trace_block_put(&file, zstd, &mark, &content), 0);
-			limpet_bytes_put(&file, whole + after, whole_count - after);
+			limpet_bytes_append(&file, whole, blocks[i].offset);
+			assert_int_equal(limpet_trace_block_append(&file, zstd, &mark, &content),
+					 0);
+			limpet_bytes_append(&file, whole + after, whole_count - after);
 			outcome = trace_try(copy_of(file.data, file.count));
 			assert_int_equal(outcome.code, 0);
 		}

@@ -49,10 +49,10 @@ static int add(unsigned type, size_t bytes)
 	for (size_t i = 0; i < bytes; i++)
 		filler[i] = (uint8_t)(random_word() >> 40);
 	limpet_trace_content_begin(&content);
-	limpet_trace_put_section(&content, 99, filler, bytes);
+	limpet_trace_section_append(&content, 99, filler, bytes);
 	if (type == LIMPET_TRACE_HEADER)
-		limpet_trace_put_number(&content, LIMPET_HEADER_MAX_BYTES, MAX_BYTES);
-	assert_int_equal(limpet_trace_block_put(&block, zstd, &mark, &content), 0);
+		limpet_trace_number_append(&content, LIMPET_HEADER_MAX_BYTES, MAX_BYTES);
+	assert_int_equal(limpet_trace_block_append(&block, zstd, &mark, &content), 0);
 	code = limpet_trace_ring_make_room(ring, block.count);
 	if (code == 0) {
 		assert_int_equal(pwrite(fd, block.data, block.count, (off_t)end_bytes),

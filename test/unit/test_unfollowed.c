@@ -79,21 +79,21 @@ static void test_words(void **state)
 	char words[256], little[8];
 
 	(void)state;
-	limpet_unfollowed_say(&it, words, sizeof(words));
+	limpet_unfollowed_format(&it, words, sizeof(words));
 	assert_string_equal(words,
 			    "38.0 MiB of 84.0 MiB RSS belong to no allocator that limpet follows; "
 			    "they grew by 12.0 MiB (mimalloc in bun)");
-	limpet_unfollowed_say(&it, little, sizeof(little));
+	limpet_unfollowed_format(&it, little, sizeof(little));
 	assert_int_equal(strlen(little), sizeof(little) - 1);
 	it = limpet_unfollowed_judge(&after, &after, 0, "");
-	limpet_unfollowed_say(&it, words, sizeof(words));
+	limpet_unfollowed_format(&it, words, sizeof(words));
 	assert_string_equal(words,
 			    "38.0 MiB of 84.0 MiB RSS belong to no allocator that limpet follows");
 	/* One that is there, and holds nothing yet. */
 	before = after = part_of(84 * MIB, 0);
 	it = limpet_unfollowed_judge(&before, &after, 0, "mimalloc in bun");
 	assert_true(it.matters && !it.is_large && !it.grows);
-	limpet_unfollowed_say(&it, words, sizeof(words));
+	limpet_unfollowed_format(&it, words, sizeof(words));
 	assert_string_equal(words, "mimalloc in bun cannot be followed: what is allocated there is "
 				   "not in the trace");
 	limpet_unfollowed_sentence(&it, words, sizeof(words));
@@ -144,7 +144,7 @@ static void with_code(uint64_t map_mib, uint64_t used_mib, struct limpet_memory 
 	memset(code, 1, used_mib * MIB);
 	assert_int_equal(limpet_modules_read(target_of(getpid()), &modules, NULL), 0);
 	options.modules = &modules;
-	assert_int_equal(limpet_memory_owners_take(target_of(getpid()), &options, ret), 0);
+	assert_int_equal(limpet_memory_owners_read(target_of(getpid()), &options, ret), 0);
 	limpet_modules_done(&modules);
 	munmap(code, map_mib * MIB);
 }

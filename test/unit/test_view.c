@@ -148,7 +148,7 @@ static uint32_t hash_of(const struct limpet_open_block *block)
 
 static bool take(struct limpet_open_blocks *blocks, const struct limpet_open_block *like)
 {
-	return limpet_open_blocks_take(blocks, like, hash_of(like));
+	return limpet_open_blocks_remove(blocks, like, hash_of(like));
 }
 
 /* Held against a plain list; many are alike. */

@@ -56,7 +56,7 @@ static inline bool limpet_arch_ends_call(const uint8_t before[LIMPET_ARCH_CALL_B
 
 /* Whether these four bytes may be the displacement at the end of an instruction: CALL, JMP, Jcc, or
  * a LEA relative to rip (Intel SDM, volume 2). */
-static inline bool limpet_arch_takes_distance(const uint8_t *distance)
+static inline bool limpet_arch_has_distance(const uint8_t *distance)
 {
 	return distance[-1] == 0xe8 || distance[-1] == 0xe9 ||
 	       (distance[-2] == 0x0f && (distance[-1] & 0xf0) == 0x80) ||

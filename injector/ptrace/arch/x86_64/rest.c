@@ -186,7 +186,7 @@ static bool is_filtered(const struct limpet_rest *rest)
 	return !strstr(text, "\nSeccomp:\t0");
 }
 
-static bool take_vector(struct limpet_rest *rest, uint64_t parts, uint64_t count)
+static bool read_vector(struct limpet_rest *rest, uint64_t parts, uint64_t count)
 {
 	struct iovec list[PARTS_MOST];
 	size_t got;
@@ -200,7 +200,7 @@ static bool take_vector(struct limpet_rest *rest, uint64_t parts, uint64_t count
 	return got && !is_filtered(rest);
 }
 
-static bool take_message(struct limpet_rest *rest)
+static bool read_message(struct limpet_rest *rest)
 {
 	struct msghdr message;
 
@@ -209,11 +209,11 @@ static bool take_message(struct limpet_rest *rest)
 	 */
 	return limpet_memory_read(rest->pid, rest->regs.rsi, &message, sizeof(message)) == 0 &&
 	       (rest->receives || !message.msg_controllen) &&
-	       take_vector(rest, (uintptr_t)message.msg_iov, message.msg_iovlen);
+	       read_vector(rest, (uintptr_t)message.msg_iov, message.msg_iovlen);
 }
 
 /* Sets what was asked for; false: not a call whose rest can be made. */
-static bool take_call(struct limpet_rest *rest)
+static bool parse_call(struct limpet_rest *rest)
 {
 	const struct user_regs_struct *regs = &rest->regs;
 
@@ -230,7 +230,7 @@ static bool take_call(struct limpet_rest *rest)
 		rest->asked = regs->r10;
 		break;
 	case SYS_writev:
-		if (!take_vector(rest, regs->rsi, regs->rdx))
+		if (!read_vector(rest, regs->rsi, regs->rdx))
 			return false;
 		break;
 	case SYS_sendto:
@@ -242,7 +242,7 @@ static bool take_call(struct limpet_rest *rest)
 		break;
 	case SYS_sendmsg:
 	case SYS_recvmsg:
-		if (!take_message(rest))
+		if (!read_message(rest))
 			return false;
 		break;
 	default:
@@ -268,7 +268,7 @@ struct limpet_rest *limpet_rest_new(pid_t pid, pid_t tid, const struct user_regs
 				     .regs = *regs,
 				     .pc = regs->rip - SYSCALL_BYTES,
 				     .sp = regs->rsp};
-	if (!take_call(rest))
+	if (!parse_call(rest))
 		return NULL;
 	if (rest->asked > MOVED_MOST)
 		rest->asked = MOVED_MOST;

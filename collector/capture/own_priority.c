@@ -1,4 +1,4 @@
-#include "collector/capture/step_back.h"
+#include "collector/capture/own_priority.h"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -9,7 +9,7 @@
 
 #define CAPTURE_NICE (-20)
 
-void limpet_step_back(struct limpet_priority before)
+void limpet_own_priority_lower(struct limpet_priority before)
 {
 	const int who_process = 1, best_effort_lowest = 2 << 13 | 7;
 	LIMPET_CLOSE int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -17,10 +17,10 @@ void limpet_step_back(struct limpet_priority before)
 	if (fd >= 0)
 		(void)!write(fd, "1000", 4);
 	syscall(SYS_ioprio_set, who_process, 0, best_effort_lowest);
-	limpet_step_back_as(before, LIMPET_URGENCY_LOAD);
+	limpet_own_priority_set(before, LIMPET_URGENCY_LOAD);
 }
 
-void limpet_step_back_as(struct limpet_priority before, enum limpet_urgency urgency)
+void limpet_own_priority_set(struct limpet_priority before, enum limpet_urgency urgency)
 {
 	static const struct sched_param none;
 	const int flag = sched_getscheduler(0) & SCHED_RESET_ON_FORK;

@@ -1,4 +1,4 @@
-#include "injector/stacks/stack_take.h"
+#include "injector/stacks/stack_copier.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -26,8 +26,8 @@ static bool disturbs(const struct limpet_target *target, const struct limpet_pro
 }
 
 /* Before any stop. */
-static int look_at(const struct limpet_stack_taking *taking, pid_t tid,
-		   struct limpet_stack_thread *ret, struct limpet_proc_syscall *ret_call)
+static int examine_thread(const struct limpet_stack_copier *copier, pid_t tid,
+			  struct limpet_stack_thread *ret, struct limpet_proc_syscall *ret_call)
 {
 	struct limpet_proc_status status;
 	int error = limpet_proc_status_read(tid, &status);
@@ -36,20 +36,20 @@ static int look_at(const struct limpet_stack_taking *taking, pid_t tid,
 	if (error)
 		return error;
 	*ret = (struct limpet_stack_thread){.tid = tid, .state = status.state, .system_call = -1};
-	if (limpet_proc_thread_name(taking->target, tid, ret->name) < 0)
+	if (limpet_proc_thread_name(copier->target, tid, ret->name) < 0)
 		ret->name[0] = '\0';
 	if (status.kernel_thread)
 		ret->missing = LIMPET_STACK_OF_KERNEL;
 	else if (status.state == 'Z' || status.state == 'X')
 		ret->missing = LIMPET_STACK_ENDED;
-	if (ret->missing || limpet_proc_syscall_read(taking->target->pid, tid, ret_call) < 0)
+	if (ret->missing || limpet_proc_syscall_read(copier->target->pid, tid, ret_call) < 0)
 		return 0;
 	if (!ret_call->running)
 		ret->system_call = ret_call->number;
 	if (status.state == 'D')
 		ret->missing = LIMPET_STACK_UNINTERRUPTIBLE;
 	/* What a stopped thread was in has been interrupted already. */
-	else if (status.state != 'T' && !ret_call->running && disturbs(taking->target, ret_call))
+	else if (status.state != 'T' && !ret_call->running && disturbs(copier->target, ret_call))
 		ret->missing = LIMPET_STACK_DISTURBED;
 	return 0;
 }
@@ -78,24 +78,24 @@ static void block_signals(sigset_t *ret_before)
 	pthread_sigmask(SIG_BLOCK, &set, ret_before);
 }
 
-static ssize_t stop_and_copy(const struct limpet_stack_taking *taking,
+static ssize_t stop_and_copy(const struct limpet_stack_copier *copier,
 			     const struct limpet_proc_syscall *call,
 			     struct limpet_stack_thread *thread, struct limpet_stack_copy *copy)
 {
 	struct limpet_tracee *tracee;
 	const struct user_regs_struct *regs;
-	ssize_t got = limpet_tracee_stop(taking->tracer, taking->target->pid, thread->tid,
+	ssize_t got = limpet_tracee_stop(copier->tracer, copier->target->pid, thread->tid,
 					 limpet_monotonic_ns() + STOP_PATIENCE_NS, &tracee);
 
 	if (got < 0)
 		return got;
 	regs = limpet_tracee_regs(tracee);
-	got = limpet_stack_read(taking->target->pid, &taking->maps, regs->rsp, taking->room,
+	got = limpet_stack_read(copier->target->pid, &copier->maps, regs->rsp, copier->room,
 				LIMPET_STACKS_BYTES);
 	limpet_arch_unwind_registers(regs, copy->registers);
 	correct_state(regs, call, thread);
 	limpet_tracee_release(tracee);
-	thread->stop_ns = limpet_tracer_take_longest_stop_ns(taking->tracer);
+	thread->stop_ns = limpet_tracer_pop_longest_stop_ns(copier->tracer);
 	return got < 0 ? 0 : got;
 }
 
@@ -111,24 +111,25 @@ static int explain(ssize_t error, struct limpet_stack_thread *thread)
 }
 
 /* Of all threads as much as limpet copies. */
-static int keep(struct limpet_stack_taking *taking, size_t bytes,
+static int keep(struct limpet_stack_copier *copier, size_t bytes,
 		struct limpet_stack_thread *thread, struct limpet_stack_copy *copy)
 {
-	if (!bytes || bytes > taking->bytes_left) {
+	if (!bytes || bytes > copier->bytes_left) {
 		thread->missing = bytes ? LIMPET_STACK_NO_ROOM : LIMPET_STACK_UNREADABLE;
 		return 0;
 	}
 	copy->stack = malloc(bytes);
 	if (!copy->stack)
 		return -ENOMEM;
-	memcpy(copy->stack, taking->room, bytes);
+	memcpy(copy->stack, copier->room, bytes);
 	copy->bytes = bytes;
-	taking->bytes_left -= bytes;
+	copier->bytes_left -= bytes;
 	return 0;
 }
 
-int limpet_stack_take(struct limpet_stack_taking *taking, pid_t tid,
-		      struct limpet_stack_thread *ret_thread, struct limpet_stack_copy *ret_copy)
+int limpet_stack_copier_copy(struct limpet_stack_copier *copier, pid_t tid,
+			     struct limpet_stack_thread *ret_thread,
+			     struct limpet_stack_copy *ret_copy)
 {
 	struct limpet_proc_syscall call;
 	struct limpet_priority priority;
@@ -137,14 +138,14 @@ int limpet_stack_take(struct limpet_stack_taking *taking, pid_t tid,
 	int error;
 
 	*ret_copy = (struct limpet_stack_copy){.stack = NULL};
-	error = look_at(taking, tid, ret_thread, &call);
+	error = examine_thread(copier, tid, ret_thread, &call);
 	if (error || ret_thread->missing)
 		return error;
 	block_signals(&before);
-	priority = limpet_tracer_raise(taking->tracer);
-	got = stop_and_copy(taking, &call, ret_thread, ret_copy);
-	limpet_tracer_lower(taking->tracer, priority);
+	priority = limpet_tracer_raise(copier->tracer);
+	got = stop_and_copy(copier, &call, ret_thread, ret_copy);
+	limpet_tracer_lower(copier->tracer, priority);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	limpet_step_note(tid, "%zd bytes of its stack copied", got);
-	return got < 0 ? explain(got, ret_thread) : keep(taking, (size_t)got, ret_thread, ret_copy);
+	return got < 0 ? explain(got, ret_thread) : keep(copier, (size_t)got, ret_thread, ret_copy);
 }

@@ -2,14 +2,14 @@
  * first, and its writes wait for theirs. But it comes before them on the processor, at least while
  * there is much to read: each event costs it less than it costs them, and what it does not read in
  * time is lost. */
-#ifndef LIMPET_COLLECTOR_CAPTURE_STEP_BACK_H
-#define LIMPET_COLLECTOR_CAPTURE_STEP_BACK_H
+#ifndef LIMPET_COLLECTOR_CAPTURE_OWN_PRIORITY_H
+#define LIMPET_COLLECTOR_CAPTURE_OWN_PRIORITY_H
 
 #include "injector/ptrace/priority.h"
 
 /* `before`: the priority with which limpet was started; a lower one that the user chose is kept.
  * Failures change nothing for the target. Begins with LIMPET_URGENCY_LOAD. */
-void limpet_step_back(struct limpet_priority before);
+void limpet_own_priority_lower(struct limpet_priority before);
 /* How a capture is to get a processor. */
 enum limpet_urgency {
 	/* As others do. When it balances processors, the kernel counts a thread of nice -20 as 87
@@ -23,6 +23,6 @@ enum limpet_urgency {
 };
 /* Sets the nice value of all threads, and the policy of the calling one. Leaves alone what the user
  * had chosen when limpet was started. */
-void limpet_step_back_as(struct limpet_priority before, enum limpet_urgency urgency);
+void limpet_own_priority_set(struct limpet_priority before, enum limpet_urgency urgency);
 
 #endif

@@ -3,8 +3,8 @@
  *
  * A thread is not stopped whose system call a stop would cut short or end (stop_effect.h), or that
  * would stop only when it leaves an uninterruptible sleep: only its state is told. */
-#ifndef LIMPET_INJECTOR_STACKS_STACK_TAKE_H
-#define LIMPET_INJECTOR_STACKS_STACK_TAKE_H
+#ifndef LIMPET_INJECTOR_STACKS_STACK_COPIER_H
+#define LIMPET_INJECTOR_STACKS_STACK_COPIER_H
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -21,7 +21,7 @@ struct limpet_target;
 
 struct limpet_tracer;
 
-struct limpet_stack_taking {
+struct limpet_stack_copier {
 	struct limpet_tracer *tracer;
 	const struct limpet_target *target;
 	struct limpet_stack_maps maps;
@@ -31,8 +31,8 @@ struct limpet_stack_taking {
 
 /* Fills in all of *ret_thread but its frames, and *ret_copy, whose stack is malloc'ed; without a
  * copy it is NULL, and ret_thread->missing says why. 0; -ESRCH: the thread is gone; -ENOMEM. */
-int limpet_stack_take(struct limpet_stack_taking *taking, pid_t tid,
-		      struct limpet_stack_thread *ret_thread,
-		      struct limpet_stack_copy *ret_copy) LIMPET_MUST_CHECK;
+int limpet_stack_copier_copy(struct limpet_stack_copier *copier, pid_t tid,
+			     struct limpet_stack_thread *ret_thread,
+			     struct limpet_stack_copy *ret_copy) LIMPET_MUST_CHECK;
 
 #endif

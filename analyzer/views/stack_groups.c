@@ -1,7 +1,7 @@
-/* A look is a sequence of shown frames. It is built from the root outwards, so that each node costs
- * one look-up: (look of the parent, item that this node adds) -> look. What the frames at an
- * address add is computed once per address. */
-#include "analyzer/views/looks.h"
+/* A group is a sequence of shown frames. It is built from the root outwards, so that each node
+ * costs one look-up: (group of the parent, item that this node adds) -> group. What the frames at
+ * an address add is computed once per address. */
+#include "analyzer/views/stack_groups.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -35,8 +35,8 @@ struct place {
 	struct step steps[]; /* innermost first */
 };
 
-/* The look of a node, and what its children need to know of it. */
-struct node_look {
+/* The group of a node, and what its children need to know of it. */
+struct node_group {
 	uint32_t number;
 	uint32_t via; /* item of the library's function that the innermost shown frame called, or 0
 		       */
@@ -50,7 +50,7 @@ struct work {
 	struct limpet_frame frames[LIMPET_NODE_FRAMES_MAX];
 	struct item *items;
 	uint32_t item_count;
-	struct limpet_number_table addresses, place_numbers, looks;
+	struct limpet_number_table addresses, place_numbers, groups;
 	struct place **places; /* by number */
 	size_t place_capacity;
 };
@@ -136,80 +136,80 @@ static const struct place *find_place(struct work *work, const struct limpet_tra
 }
 
 /* 0: no memory. */
-static uint32_t intern_look(struct work *work, uint32_t parent, uint32_t item)
+static uint32_t intern_group(struct work *work, uint32_t parent, uint32_t item)
 {
-	return limpet_number_table_of(&work->looks, (uint64_t)parent << 32 | item);
+	return limpet_number_table_of(&work->groups, (uint64_t)parent << 32 | item);
 }
 
 /* The frame next to the program's innermost: `strdup` and `getline` called at one line are two
  * entries, since the heading says which; malloc and operator new are not distinguished. */
-static void add_via(const struct step *step, struct node_look *look)
+static void add_via(const struct step *step, struct node_group *group)
 {
-	if (look->shown)
-		look->via = step->name;
-	look->shown = false;
+	if (group->shown)
+		group->via = step->name;
+	group->shown = false;
 }
 
-/* `look` is that of the parent. */
-static int add_place(struct work *work, const struct place *place, struct node_look *look)
+/* `group` is that of the parent. */
+static int add_place(struct work *work, const struct place *place, struct node_group *group)
 {
 	for (uint32_t i = place->count; i-- > 0;) {
 		const struct step *step = &place->steps[i];
 
-		if (!look->whole && !step->program) {
-			add_via(step, look);
+		if (!group->whole && !step->program) {
+			add_via(step, group);
 			continue;
 		}
-		look->via = ITEM_NONE;
-		look->shown = true;
+		group->via = ITEM_NONE;
+		group->shown = true;
 		/* JIT code without names moves and multiplies: a run of it looks like one frame. */
-		if (step->code && !look->whole && look->code == step->code)
+		if (step->code && !group->whole && group->code == step->code)
 			continue;
-		look->number = intern_look(work, look->number,
-					   step->code && !look->whole ? step->code : step->item);
-		if (!look->number)
+		group->number = intern_group(work, group->number,
+					     step->code && !group->whole ? step->code : step->item);
+		if (!group->number)
 			return -ENOMEM;
-		look->code = step->code;
+		group->code = step->code;
 	}
 	return 0;
 }
 
 /* A stack without a frame of the program is shown whole. */
-static int look_at(struct work *work, const struct limpet_trace_node *node, bool full,
-		   const struct node_look *parent, struct node_look *look)
+static int group_node(struct work *work, const struct limpet_trace_node *node, bool full,
+		      const struct node_group *parent, struct node_group *group)
 {
 	const struct place *place = find_place(work, node);
 	int result = 0;
 
 	if (!place)
 		return -ENOMEM;
-	*look = (struct node_look){0};
+	*group = (struct node_group){0};
 	if (!parent->whole)
-		*look = *parent;
+		*group = *parent;
 	if (!full)
-		result = add_place(work, place, look);
-	if (result || look->number)
+		result = add_place(work, place, group);
+	if (result || group->number)
 		return result;
-	*look = *parent;
-	look->whole = true;
-	return add_place(work, place, look);
+	*group = *parent;
+	group->whole = true;
+	return add_place(work, place, group);
 }
 
-static int find_looks(struct work *work, bool full, struct node_look *looks, uint32_t *of_node)
+static int find_groups(struct work *work, bool full, struct node_group *groups, uint32_t *of_node)
 {
 	for (uint32_t i = 1; i < work->model->node_count; i++) {
 		const struct limpet_trace_node *node = &work->model->nodes[i];
 		int result;
 
-		looks[i] = looks[node->parent];
+		groups[i] = groups[node->parent];
 		if (node->lost)
 			continue;
-		result = look_at(work, node, full, &looks[node->parent], &looks[i]);
+		result = group_node(work, node, full, &groups[node->parent], &groups[i]);
 		if (result)
 			return result;
-		of_node[i] = looks[i].number;
-		if (!looks[i].whole && looks[i].via)
-			of_node[i] = intern_look(work, of_node[i], looks[i].via);
+		of_node[i] = groups[i].number;
+		if (!groups[i].whole && groups[i].via)
+			of_node[i] = intern_group(work, of_node[i], groups[i].via);
 		if (!of_node[i])
 			return -ENOMEM;
 	}
@@ -233,33 +233,34 @@ static void free_work(struct work *work)
 	}
 	limpet_number_table_done(&work->addresses);
 	limpet_number_table_done(&work->place_numbers);
-	limpet_number_table_done(&work->looks);
+	limpet_number_table_done(&work->groups);
 	free(work);
 }
 
-int limpet_looks_init(struct limpet_looks *looks, const struct limpet_model *model, bool full)
+int limpet_stack_groups_init(struct limpet_stack_groups *groups, const struct limpet_model *model,
+			     bool full)
 {
-	LIMPET_FREE struct node_look *node_looks =
-		calloc((size_t)model->node_count + 1, sizeof(*node_looks));
+	LIMPET_FREE struct node_group *node_groups =
+		calloc((size_t)model->node_count + 1, sizeof(*node_groups));
 	struct work *work = calloc(1, sizeof(*work));
 	int result = -ENOMEM;
 
-	*looks = (struct limpet_looks){0};
+	*groups = (struct limpet_stack_groups){0};
 	if (!work)
 		return -ENOMEM;
 	work->model = model;
-	looks->of_node = calloc((size_t)model->node_count + 1, sizeof(*looks->of_node));
-	if (node_looks && looks->of_node)
-		result = find_looks(work, full, node_looks, looks->of_node);
-	looks->count = work->looks.count;
+	groups->of_node = calloc((size_t)model->node_count + 1, sizeof(*groups->of_node));
+	if (node_groups && groups->of_node)
+		result = find_groups(work, full, node_groups, groups->of_node);
+	groups->count = work->groups.count;
 	free_work(work);
 	if (result)
-		limpet_looks_done(looks);
+		limpet_stack_groups_done(groups);
 	return result;
 }
 
-void limpet_looks_done(struct limpet_looks *looks)
+void limpet_stack_groups_done(struct limpet_stack_groups *groups)
 {
-	free(looks->of_node);
-	*looks = (struct limpet_looks){0};
+	free(groups->of_node);
+	*groups = (struct limpet_stack_groups){0};
 }

@@ -1,4 +1,4 @@
-#include "common/apart.h"
+#include "common/subprocess.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -14,18 +14,18 @@
 
 #include "common/clock.h"
 
-#define LOOK_MS 100
-#define LOOK_NS (LOOK_MS * UINT64_C(1000000))
+#define POLL_MS 100
+#define POLL_NS (POLL_MS * UINT64_C(1000000))
 #define LONGER 16u       /* factor for work that progresses */
-#define KILLED_LOOKS 10u /* looks until a killed process that can end has ended */
+#define KILLED_POLLS 10u /* polls until a killed process that can end has ended */
 #define LEFT_MAX 3u
 #define WAITED_MAX_NS UINT64_C(120000000000)
 
-struct limpet_apart_patience limpet_apart_patience = {.ns = UINT64_C(5000000000)};
+struct limpet_subprocess_patience limpet_subprocess_patience = {.ns = UINT64_C(5000000000)};
 
 struct answer {
 	int code;
-	char argument[LIMPET_APART_BYTES];
+	char argument[LIMPET_SUBPROCESS_BYTES];
 };
 
 union control {
@@ -35,7 +35,7 @@ union control {
 
 /* ------------------------------------------------------------------ in the other process */
 
-static void say(int socket, struct answer *answer, int fd)
+static void send_answer(int socket, struct answer *answer, int fd)
 {
 	struct iovec vector = {.iov_base = answer, .iov_len = sizeof(*answer)};
 	struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1};
@@ -54,7 +54,7 @@ static void say(int socket, struct answer *answer, int fd)
 		;
 }
 
-int limpet_apart_wait(pid_t child)
+int limpet_subprocess_wait(pid_t child)
 {
 	int status = 0;
 
@@ -72,31 +72,31 @@ static void close_range_of(int first, int last)
 		close(fd);
 }
 
-static bool is_kept(const struct limpet_apart *apart, int fd)
+static bool is_kept(const struct limpet_subprocess_job *job, int fd)
 {
 	bool kept = false;
 
-	for (size_t i = 0; i < LIMPET_COUNT_OF(apart->fds); i++)
-		kept = kept || apart->fds[i] == fd;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(job->fds); i++)
+		kept = kept || job->fds[i] == fd;
 	return kept;
 }
 
 /* The process may be abandoned, and would then keep its descriptors open. The standard descriptors
  * are closed as well, since a reader of limpet's output waits for its end; but their numbers stay
  * in use. */
-static void keep_only(const struct limpet_apart *apart, int socket)
+static void keep_only(const struct limpet_subprocess_job *job, int socket)
 {
 	int next = STDERR_FILENO + 1;
 
 	for (int fd = 0; fd < next; fd++)
-		if (!is_kept(apart, fd))
+		if (!is_kept(job, fd))
 			dup2(socket, fd);
 	for (;;) {
 		int lowest = socket < next ? -1 : socket;
 
-		for (size_t i = 0; i < LIMPET_COUNT_OF(apart->fds); i++)
-			if (apart->fds[i] >= next && (lowest < 0 || apart->fds[i] < lowest))
-				lowest = apart->fds[i];
+		for (size_t i = 0; i < LIMPET_COUNT_OF(job->fds); i++)
+			if (job->fds[i] >= next && (lowest < 0 || job->fds[i] < lowest))
+				lowest = job->fds[i];
 		if (lowest < 0)
 			break;
 		close_range_of(next, lowest - 1);
@@ -105,14 +105,14 @@ static void keep_only(const struct limpet_apart *apart, int socket)
 	close_range_of(next, INT_MAX);
 }
 
-static _Noreturn void work_apart(const struct limpet_apart *apart, int socket)
+static _Noreturn void run_job(const struct limpet_subprocess_job *job, int socket)
 {
 	struct answer answer = {.code = 0};
 
-	keep_only(apart, socket);
-	answer.code = apart->work(apart->argument);
-	memcpy(answer.argument, apart->argument, apart->bytes);
-	say(socket, &answer, answer.code);
+	keep_only(job, socket);
+	answer.code = job->work(job->argument);
+	memcpy(answer.argument, job->argument, job->bytes);
+	send_answer(socket, &answer, answer.code);
 	_exit(0);
 }
 
@@ -121,7 +121,7 @@ static _Noreturn void work_apart(const struct limpet_apart *apart, int socket)
 /* In the child ret->pid is 0, and signals stay blocked, since none is meant for it. The child waits
  * for a byte from its parent: if it ended before the parent had its pidfd, its pid could be reused;
  * and if the parent is gone, the child is not needed. */
-static int fork_quietly(int ours, int theirs, struct limpet_apart_process *ret)
+static int fork_quietly(int ours, int theirs, struct limpet_subprocess *ret)
 {
 	sigset_t all, before;
 	char word = 0;
@@ -151,7 +151,7 @@ static int fork_quietly(int ours, int theirs, struct limpet_apart_process *ret)
 	/* Without the byte the child ends. */
 	if (code < 0) {
 		shutdown(ours, SHUT_RDWR);
-		(void)limpet_apart_wait(ret->pid);
+		(void)limpet_subprocess_wait(ret->pid);
 		if (ret->pidfd >= 0)
 			close(ret->pidfd);
 	}
@@ -165,13 +165,13 @@ static off_t size_of(int fd)
 	return fd >= 0 && fstat(fd, &status) == 0 ? status.st_size : 0;
 }
 
-/* A signal ends a look early; if limpet was stopped meanwhile, the look took longer than it counts
+/* A signal ends a poll early; if limpet was stopped meanwhile, the poll took longer than it counts
  * for. */
-static uint64_t look_ns(uint64_t before_ns, int ready)
+static uint64_t poll_ns(uint64_t before_ns, int ready)
 {
-	uint64_t ns = ready == 0 ? LOOK_NS : limpet_monotonic_ns() - before_ns;
+	uint64_t ns = ready == 0 ? POLL_NS : limpet_monotonic_ns() - before_ns;
 
-	return ns < LOOK_NS ? ns : LOOK_NS;
+	return ns < POLL_NS ? ns : POLL_NS;
 }
 
 /* *left_ns: how long there may be no progress. A result that is already there takes nothing from
@@ -185,13 +185,13 @@ static int wait_within(int fd, short events, int grows, uint64_t *left_ns)
 	while (*left_ns && all_ns < limit_ns * LONGER) {
 		struct pollfd one = {.fd = fd, .events = events};
 		uint64_t before_ns = limpet_monotonic_ns(), ns;
-		int ready = poll(&one, 1, LOOK_MS);
+		int ready = poll(&one, 1, POLL_MS);
 		off_t now;
 
 		if (ready > 0)
 			return 0;
-		ns = look_ns(before_ns, ready);
-		__atomic_add_fetch(&limpet_apart_patience.waited_ns, ns, __ATOMIC_RELAXED);
+		ns = poll_ns(before_ns, ready);
+		__atomic_add_fetch(&limpet_subprocess_patience.waited_ns, ns, __ATOMIC_RELAXED);
 		all_ns += ns;
 		*left_ns -= ns < *left_ns ? ns : *left_ns;
 		now = size_of(grows);
@@ -205,12 +205,12 @@ static int wait_within(int fd, short events, int grows, uint64_t *left_ns)
 /* Waits until there is something to read. */
 static int wait_for(int fd, int grows)
 {
-	uint64_t left_ns = limpet_apart_patience.ns;
+	uint64_t left_ns = limpet_subprocess_patience.ns;
 
 	return wait_within(fd, POLLIN, grows, &left_ns);
 }
 
-static int take(int socket, const struct limpet_apart *apart)
+static int receive_answer(int socket, const struct limpet_subprocess_job *job)
 {
 	struct answer answer = {.code = -EIO};
 	union control control;
@@ -224,7 +224,7 @@ static int take(int socket, const struct limpet_apart *apart)
 
 	if (n != sizeof(answer))
 		return -EIO;
-	memcpy(apart->argument, answer.argument, apart->bytes);
+	memcpy(job->argument, answer.argument, job->bytes);
 	if (answer.code <= 0)
 		return answer.code;
 	if (!CMSG_FIRSTHDR(&message) || control.head.cmsg_type != SCM_RIGHTS)
@@ -240,10 +240,10 @@ static int take(int socket, const struct limpet_apart *apart)
 
 /* Closing a file may block as well. A process that does not end is left for the process that reaps
  * limpet's. */
-static int end(const struct limpet_apart_process *process, bool at_once)
+static int end(const struct limpet_subprocess *process, bool at_once)
 {
 	bool ended = !at_once && wait_for(process->pidfd, -1) == 0;
-	uint64_t killed_ns = LOOK_NS * KILLED_LOOKS;
+	uint64_t killed_ns = POLL_NS * KILLED_POLLS;
 
 	if (!ended) {
 		syscall(SYS_pidfd_send_signal, process->pidfd, SIGKILL, NULL, 0);
@@ -256,45 +256,46 @@ static int end(const struct limpet_apart_process *process, bool at_once)
 
 static bool is_over(void)
 {
-	return __atomic_load_n(&limpet_apart_patience.left, __ATOMIC_RELAXED) >= LEFT_MAX ||
-	       __atomic_load_n(&limpet_apart_patience.waited_ns, __ATOMIC_RELAXED) >= WAITED_MAX_NS;
+	return __atomic_load_n(&limpet_subprocess_patience.left, __ATOMIC_RELAXED) >= LEFT_MAX ||
+	       __atomic_load_n(&limpet_subprocess_patience.waited_ns, __ATOMIC_RELAXED) >=
+		       WAITED_MAX_NS;
 }
 
-/* ------------------------------------------------------------------ one piece of work */
+/* ------------------------------------------------------------------ one job */
 
-int limpet_apart(const struct limpet_apart *apart)
+int limpet_subprocess_run(const struct limpet_subprocess_job *job)
 {
 	LIMPET_CLOSE int ours = -1;
-	struct limpet_apart_process process;
+	struct limpet_subprocess process;
 	int ends[2], code;
 
 	if (is_over())
 		return -ETIMEDOUT;
-	if (apart->bytes > LIMPET_APART_BYTES)
+	if (job->bytes > LIMPET_SUBPROCESS_BYTES)
 		return -EINVAL;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return limpet_errno();
 	ours = ends[0];
 	code = fork_quietly(ends[0], ends[1], &process);
 	if (code == 0 && process.pid == 0)
-		work_apart(apart, ends[1]);
+		run_job(job, ends[1]);
 	if (code < 0)
 		return code;
-	code = wait_for(ours, apart->grows);
+	code = wait_for(ours, job->grows);
 	if (code == 0)
-		code = take(ours, apart);
+		code = receive_answer(ours, job);
 	if (end(&process, code == -ETIMEDOUT) < 0)
-		__atomic_add_fetch(&limpet_apart_patience.left, 1, __ATOMIC_RELAXED);
+		__atomic_add_fetch(&limpet_subprocess_patience.left, 1, __ATOMIC_RELAXED);
 	return code;
 }
 
 /* ------------------------------------------------------------------ a lasting process */
 
-int limpet_apart_start(void (*serve)(int socket, void *context), void *context,
-		       struct limpet_apart_process *ret)
+int limpet_subprocess_start(void (*serve)(int socket, void *context), void *context,
+			    struct limpet_subprocess *ret)
 {
-	static const struct limpet_apart nothing = {.fds = {-1, -1}};
-	struct limpet_apart_process process;
+	static const struct limpet_subprocess_job nothing = {.fds = {-1, -1}};
+	struct limpet_subprocess process;
 	int ends[2], code;
 
 	if (is_over())
@@ -316,19 +317,19 @@ int limpet_apart_start(void (*serve)(int socket, void *context), void *context,
 	return 0;
 }
 
-void limpet_apart_stop(struct limpet_apart_process *process)
+void limpet_subprocess_stop(struct limpet_subprocess *process)
 {
 	if (!process->pid)
 		return;
 	close(process->socket);
 	end(process, true);
-	*process = LIMPET_APART_NONE;
+	*process = LIMPET_SUBPROCESS_NONE;
 }
 
-int limpet_apart_send(const struct limpet_apart_process *process, const struct iovec *parts,
-		      size_t count)
+int limpet_subprocess_send(const struct limpet_subprocess *process, const struct iovec *parts,
+			   size_t count)
 {
-	uint64_t left_ns = limpet_apart_patience.ns;
+	uint64_t left_ns = limpet_subprocess_patience.ns;
 
 	for (size_t i = 0; i < count; i++)
 		for (size_t done = 0; done < parts[i].iov_len;) {
@@ -347,9 +348,9 @@ int limpet_apart_send(const struct limpet_apart_process *process, const struct i
 	return 0;
 }
 
-int limpet_apart_receive(const struct limpet_apart_process *process, void *ret, size_t bytes)
+int limpet_subprocess_receive(const struct limpet_subprocess *process, void *ret, size_t bytes)
 {
-	uint64_t left_ns = limpet_apart_patience.ns;
+	uint64_t left_ns = limpet_subprocess_patience.ns;
 
 	for (size_t done = 0; done < bytes;) {
 		int code = wait_within(process->socket, POLLIN, -1, &left_ns);
