@@ -32,7 +32,7 @@ struct command {
 	const char *outside; /* why all threads are stopped for the hooks; NULL: they are not */
 };
 
-static void say_started(void *context, const char *trace)
+static void print_started(void *context, const char *trace)
 {
 	struct command *command = context;
 
@@ -44,9 +44,9 @@ static void say_started(void *context, const char *trace)
 	limpet_ui_note("capturing %s (%d) to %s", command->name, command->target->pid, trace);
 	if (command->outside)
 		limpet_ui_note(LIMPET_PLAN_OUTSIDE, command->outside);
-	limpet_capture_say_end(command->target, command->options->config.duration_ns);
+	limpet_capture_print_end(command->target, command->options->config.duration_ns);
 	if (command->followers && command->first)
-		limpet_followers_say_earlier(command->target);
+		limpet_followers_print_earlier(command->target);
 	if (!limpet_ui_is_quiet())
 		command->progress = limpet_progress_new(STDERR_FILENO);
 }
@@ -166,8 +166,8 @@ static void warn_about_stacks(const struct limpet_capture_result *result)
 }
 
 /* `trace`: NULL if it is gone. */
-static void say_end(const struct command *command, const struct limpet_capture_result *result,
-		    const char *trace)
+static void print_end(const struct command *command, const struct limpet_capture_result *result,
+		      const char *trace)
 {
 	const char *words = limpet_capture_end_words(result->end);
 	char events[LIMPET_UNITS_TEXT], size[LIMPET_UNITS_TEXT], time[LIMPET_UNITS_TEXT];
@@ -243,7 +243,7 @@ static struct limpet_capture_setup setup_of(struct command *command, struct limp
 		.preflight = preflight,
 		.interrupted = limpet_capture_interrupted(),
 		.wait_mask = limpet_capture_wait_mask(),
-		.started = say_started,
+		.started = print_started,
 		.progress = show_progress,
 		.context = command,
 		.lifeline = -1,
@@ -310,9 +310,9 @@ int limpet_capture_command(const struct limpet_capture_options *options,
 	if (!limpet_sealing_find_trace(trace))
 		trace = NULL;
 	status = exit_status(&result, stays, trace);
-	say_end(&command, &result, trace);
+	print_end(&command, &result, trace);
 	if (command.followers)
-		limpet_followers_say(command.followers, &result.forks);
+		limpet_followers_print(command.followers, &result.forks);
 	limpet_followers_free(command.followers);
 	limpet_capture_finish(command.capture, (enum limpet_exit)status);
 	return status;

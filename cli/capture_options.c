@@ -204,7 +204,7 @@ static int parse_lifeline(const char *text, struct limpet_fork *ret)
 	return limpet_ui_usage("attach", "--lifeline is for limpet's own use");
 }
 
-static int take_option(int option, void *context)
+static int parse_option(int option, void *context)
 {
 	struct limpet_capture_options *o = context;
 
@@ -270,7 +270,7 @@ static int check_together(const struct limpet_capture_options *o)
 	return LIMPET_EXIT_OK;
 }
 
-static int take_pid(int count, char **operands, void *context)
+static int parse_pid(int count, char **operands, void *context)
 {
 	struct limpet_capture_options *o = context;
 	struct limpet_err err;
@@ -290,7 +290,7 @@ static int take_pid(int count, char **operands, void *context)
 	return check_together(o);
 }
 
-static int take_command(int count, char **operands, void *context)
+static int parse_command(int count, char **operands, void *context)
 {
 	struct limpet_capture_options *o = context;
 
@@ -319,8 +319,8 @@ bool limpet_capture_options_parse(enum limpet_capture_command command, int argc,
 		.ends_at_operand = !attach,
 		.takes = attach ? LIMPET_TAKES_PROCESS : LIMPET_TAKES_COMMAND,
 		.options = attach ? attach_options : run_options,
-		.take_option = take_option,
-		.take_operands = attach ? take_pid : take_command,
+		.parse_option = parse_option,
+		.parse_operands = attach ? parse_pid : parse_command,
 	};
 
 	if (!limpet_line_parse(&line, argc, argv, &o, ret_status))

@@ -50,7 +50,7 @@ void limpet_capture_warn_loss(enum limpet_loss loss, uint64_t losses, const char
 			       limpet_loss_words(words, loss, losses, because));
 }
 
-void limpet_capture_say_end(const struct limpet_target *target, uint64_t duration_ns)
+void limpet_capture_print_end(const struct limpet_target *target, uint64_t duration_ns)
 {
 	char duration[LIMPET_UNITS_TEXT];
 	struct sigaction now;

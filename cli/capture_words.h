@@ -21,7 +21,7 @@ const char *limpet_capture_stop_words(char ret[LIMPET_CAPTURE_STOPS], int64_t at
 /* Warns of this loss, if it is among `losses` and makes a trace incomplete. */
 void limpet_capture_warn_loss(enum limpet_loss loss, uint64_t losses, const char *because);
 /* How a capture that has begun will end. */
-void limpet_capture_say_end(const struct limpet_target *target, uint64_t duration_ns);
+void limpet_capture_print_end(const struct limpet_target *target, uint64_t duration_ns);
 /* What the live line shows of it. */
 struct limpet_progress_sample limpet_capture_sample(const struct limpet_capture_progress *progress);
 /* The owner of a new trace: the user who called sudo, else the caller. */

@@ -29,8 +29,8 @@ static char *class_of(const char *symbol)
 }
 
 /* "12 to 14", or "12" */
-static const char *say_interval(bool whole, uint64_t low, uint64_t high,
-				char *(*format)(char *, uint64_t), char ret_text[80])
+static const char *format_interval(bool whole, uint64_t low, uint64_t high,
+				   char *(*format)(char *, uint64_t), char ret_text[80])
 {
 	char from[LIMPET_UNITS_TEXT], to[LIMPET_UNITS_TEXT];
 
@@ -76,10 +76,10 @@ static void print_sizes(const struct limpet_census *census)
 		printf("  %10s  %10s  %20s  %22s\n",
 		       limpet_units_format_bytes(from, size->from_bytes),
 		       limpet_units_format_bytes(to, size->to_bytes),
-		       say_interval(census->whole, used->low.blocks, used->high.blocks,
-				    limpet_units_format_count, blocks),
-		       say_interval(census->whole, used->low.bytes, used->high.bytes,
-				    limpet_units_format_bytes, bytes));
+		       format_interval(census->whole, used->low.blocks, used->high.blocks,
+				       limpet_units_format_count, blocks),
+		       format_interval(census->whole, used->low.bytes, used->high.bytes,
+				       limpet_units_format_bytes, bytes));
 	}
 }
 
@@ -129,10 +129,10 @@ static void print_glibc(const struct limpet_census *census, int width)
 	char blocks[80], bytes[80], line[320];
 
 	snprintf(line, sizeof(line), "In use in the heap of glibc: %s blocks, %s usable; %s.",
-		 say_interval(census->whole, census->used.low.blocks, census->used.high.blocks,
-			      limpet_units_format_count, blocks),
-		 say_interval(census->whole, census->used.low.bytes, census->used.high.bytes,
-			      limpet_units_format_bytes, bytes),
+		 format_interval(census->whole, census->used.low.blocks, census->used.high.blocks,
+				 limpet_units_format_count, blocks),
+		 format_interval(census->whole, census->used.low.bytes, census->used.high.bytes,
+				 limpet_units_format_bytes, bytes),
 		 why_not_exact(census));
 	printf("\n");
 	limpet_ui_wrap(line, 0, width);
@@ -155,10 +155,10 @@ static void print_class(const struct limpet_class_census *census, int width)
 	snprintf(line, sizeof(line), "In the heap of %s, in use%s%s: %s blocks, %s usable; %s.",
 		 census->allocator, census->caches ? " or in " : "",
 		 census->caches ? census->caches : "",
-		 say_interval(census->whole, census->used.low.blocks, census->used.high.blocks,
-			      limpet_units_format_count, blocks),
-		 say_interval(census->whole, census->used.low.bytes, census->used.high.bytes,
-			      limpet_units_format_bytes, bytes),
+		 format_interval(census->whole, census->used.low.blocks, census->used.high.blocks,
+				 limpet_units_format_count, blocks),
+		 format_interval(census->whole, census->used.low.bytes, census->used.high.bytes,
+				 limpet_units_format_bytes, bytes),
 		 census->exact ? "two readings agree"
 		 : census->whole
 			 ? "the heap changed meanwhile: the lower and the higher count of each "
@@ -173,10 +173,10 @@ static void print_class(const struct limpet_class_census *census, int width)
 		char to[LIMPET_UNITS_TEXT];
 
 		printf("  %10s  %20s  %22s\n", limpet_units_format_bytes(to, size->to_bytes),
-		       say_interval(census->whole, size->used.low.blocks, size->used.high.blocks,
-				    limpet_units_format_count, blocks),
-		       say_interval(census->whole, size->used.low.bytes, size->used.high.bytes,
-				    limpet_units_format_bytes, bytes));
+		       format_interval(census->whole, size->used.low.blocks, size->used.high.blocks,
+				       limpet_units_format_count, blocks),
+		       format_interval(census->whole, size->used.low.bytes, size->used.high.bytes,
+				       limpet_units_format_bytes, bytes));
 	}
 }
 

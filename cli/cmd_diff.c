@@ -107,7 +107,7 @@ static int parse_side(const char *argument, struct side *side)
 	return status;
 }
 
-static int take_option(int option, void *context)
+static int parse_option(int option, void *context)
 {
 	struct diff_options *o = context;
 
@@ -130,7 +130,7 @@ static int take_option(int option, void *context)
 	}
 }
 
-static int take_operands(int count, char **operands, void *context)
+static int parse_operands(int count, char **operands, void *context)
 {
 	struct diff_options *o = context;
 	int status = LIMPET_EXIT_OK;
@@ -153,8 +153,8 @@ static const struct limpet_line command = {
 	.usage = help_usage,
 	.end = help_end,
 	.options = option_list,
-	.take_option = take_option,
-	.take_operands = take_operands,
+	.parse_option = parse_option,
+	.parse_operands = parse_operands,
 };
 
 /* If the window is beyond the end, *ret_status is LIMPET_EXIT_USAGE, and the heap is not open. */

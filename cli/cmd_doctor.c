@@ -147,7 +147,7 @@ static const struct limpet_option option_list[] = {
 	{0},
 };
 
-static int take_option(int option, void *context)
+static int parse_option(int option, void *context)
 {
 	struct doctor_options *o = context;
 
@@ -155,10 +155,10 @@ static int take_option(int option, void *context)
 	return limpet_capture_parse_alloc_functions(optarg, &o->wanted.config.entry_list);
 }
 
-static int take_operands(int count, char **operands, void *context)
+static int parse_operands(int count, char **operands, void *context)
 {
-	return limpet_line_take_pid("doctor", count, operands,
-				    &((struct doctor_options *)context)->pid);
+	return limpet_line_expect_pid("doctor", count, operands,
+				      &((struct doctor_options *)context)->pid);
 }
 
 static const struct limpet_line command = {
@@ -167,8 +167,8 @@ static const struct limpet_line command = {
 	.usage = help_usage,
 	.end = help_end,
 	.options = option_list,
-	.take_option = take_option,
-	.take_operands = take_operands,
+	.parse_option = parse_option,
+	.parse_operands = parse_operands,
 };
 
 int limpet_cmd_doctor(int argc, char **argv)

@@ -192,7 +192,7 @@ static const struct limpet_option option_list[] = {
 	{0},
 };
 
-static int take_option(int option, void *context)
+static int parse_option(int option, void *context)
 {
 	struct explain_options *options = context;
 
@@ -203,7 +203,7 @@ static int take_option(int option, void *context)
 	return LIMPET_EXIT_OK;
 }
 
-static int take_operands(int count, char **operands, void *context)
+static int parse_operands(int count, char **operands, void *context)
 {
 	struct explain_options *options = context;
 	int status;
@@ -214,8 +214,9 @@ static int take_operands(int count, char **operands, void *context)
 		return options->objects
 			       ? limpet_ui_usage("explain",
 						 "a census is of a process, not of a trace")
-			       : limpet_line_take_trace("explain", count, operands, &options->file);
-	status = limpet_line_take_pid("explain", count, operands, &options->pid);
+			       : limpet_line_expect_trace("explain", count, operands,
+							  &options->file);
+	status = limpet_line_expect_pid("explain", count, operands, &options->pid);
 	if (status == LIMPET_EXIT_OK && !options->pid)
 		return limpet_ui_usage("explain", "missing PID or FILE");
 	return status;
@@ -227,8 +228,8 @@ static const struct limpet_line command = {
 	.usage = help_usage,
 	.end = help_end,
 	.options = option_list,
-	.take_option = take_option,
-	.take_operands = take_operands,
+	.parse_option = parse_option,
+	.parse_operands = parse_operands,
 };
 
 int limpet_cmd_explain(int argc, char **argv)

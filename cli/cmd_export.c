@@ -46,7 +46,7 @@ static const struct limpet_option option_list[] = {
 	{0},
 };
 
-static int take_option(int option, void *context)
+static int parse_option(int option, void *context)
 {
 	struct export_options *o = context;
 	int at;
@@ -76,11 +76,11 @@ static int fail_formatless(void)
 	return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
 }
 
-static int take_operands(int count, char **operands, void *context)
+static int parse_operands(int count, char **operands, void *context)
 {
 	struct export_options *o = context;
 	const bool to_stdout = !strcmp(o->output, "-");
-	int status = limpet_line_take_trace("export", count, operands, &o->file);
+	int status = limpet_line_expect_trace("export", count, operands, &o->file);
 
 	if (status != LIMPET_EXIT_OK)
 		return status;
@@ -105,8 +105,8 @@ static const struct limpet_line command = {
 	.usage = help_usage,
 	.end = help_end,
 	.options = option_list,
-	.take_option = take_option,
-	.take_operands = take_operands,
+	.parse_option = parse_option,
+	.parse_operands = parse_operands,
 };
 
 static int write_one(struct limpet_analysis *analysis, const struct export_options *o,

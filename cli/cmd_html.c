@@ -40,7 +40,7 @@ static const struct limpet_option option_list[] = {
 		LIMPET_FILTER_OPTIONS{0},
 };
 
-static int take_option(int option, void *context)
+static int parse_option(int option, void *context)
 {
 	struct html_options *o = context;
 
@@ -53,10 +53,10 @@ static int take_option(int option, void *context)
 	}
 }
 
-static int take_operands(int count, char **operands, void *context)
+static int parse_operands(int count, char **operands, void *context)
 {
 	struct html_options *o = context;
-	int status = limpet_line_take_trace("html", count, operands, &o->file);
+	int status = limpet_line_expect_trace("html", count, operands, &o->file);
 
 	return status == LIMPET_EXIT_OK ? limpet_cli_view_times("html", &o->cut, o->file) : status;
 }
@@ -67,8 +67,8 @@ static const struct limpet_line command = {
 	.usage = help_usage,
 	.end = help_end,
 	.options = option_list,
-	.take_option = take_option,
-	.take_operands = take_operands,
+	.parse_option = parse_option,
+	.parse_operands = parse_operands,
 };
 
 static int write_page(const struct html_options *o, const struct limpet_html_subject *subject,

@@ -30,7 +30,7 @@ static const struct limpet_option option_list[] = {
 	{0},
 };
 
-static int take_operands(int count, char **operands, void *context)
+static int parse_operands(int count, char **operands, void *context)
 {
 	struct mark_options *o = context;
 	struct limpet_err err;
@@ -58,7 +58,7 @@ static const struct limpet_line command = {
 	.usage = help_usage,
 	.end = help_end,
 	.options = option_list,
-	.take_operands = take_operands,
+	.parse_operands = parse_operands,
 };
 
 static int mark(const struct mark_options *o)

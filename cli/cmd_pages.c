@@ -43,12 +43,12 @@ struct pages_command {
 
 /* ------------------------------------------------------------------ the capture */
 
-static void say_started(void *context, const char *trace)
+static void print_started(void *context, const char *trace)
 {
 	struct pages_command *command = context;
 
 	limpet_ui_note("recording the pages of %d to %s", command->options->pid, trace);
-	limpet_capture_say_end(command->target, command->options->duration_ns);
+	limpet_capture_print_end(command->target, command->options->duration_ns);
 	if (!limpet_ui_is_quiet())
 		command->progress = limpet_progress_new(STDERR_FILENO);
 }
@@ -83,7 +83,7 @@ static void seal(struct pages_command *command)
 	limpet_sealing_run(&sealing);
 }
 
-static void say_losses(const struct limpet_fault_capture_result *result)
+static void print_losses(const struct limpet_fault_capture_result *result)
 {
 	if (!result->saw_kernel)
 		limpet_ui_warn(
@@ -94,7 +94,7 @@ static void say_losses(const struct limpet_fault_capture_result *result)
 }
 
 /* `trace`: NULL if it is gone. */
-static void say_end(const struct limpet_fault_capture_result *result, const char *trace)
+static void print_end(const struct limpet_fault_capture_result *result, const char *trace)
 {
 	const char *words = limpet_capture_end_words(result->end);
 	char events[LIMPET_UNITS_TEXT], size[LIMPET_UNITS_TEXT], time[LIMPET_UNITS_TEXT];
@@ -105,7 +105,7 @@ static void say_end(const struct limpet_fault_capture_result *result, const char
 	if (words)
 		limpet_ui_note("%s", words);
 	limpet_ui_note("%s event%s in %s, %s", events, result->events == 1 ? "" : "s", time, size);
-	say_losses(result);
+	print_losses(result);
 	if (!trace)
 		return;
 	puts(trace);
@@ -129,7 +129,7 @@ static int capture(const struct pages_options *options, const struct limpet_targ
 		.with_command_line = options->with_command_line,
 		.interrupted = limpet_capture_interrupted(),
 		.wait_mask = limpet_capture_wait_mask(),
-		.started = say_started,
+		.started = print_started,
 		.progress = show_progress,
 		.context = &command,
 	};
@@ -155,7 +155,7 @@ static int capture(const struct pages_options *options, const struct limpet_targ
 	if (!limpet_sealing_find_trace(trace))
 		trace = NULL;
 	status = result.complete && trace ? LIMPET_EXIT_OK : LIMPET_EXIT_INCOMPLETE;
-	say_end(&result, trace);
+	print_end(&result, trace);
 	limpet_fault_capture_finish(command.capture, (enum limpet_exit)status);
 	return status;
 }
@@ -181,7 +181,7 @@ static const struct limpet_option option_list[] = {
 	{0},
 };
 
-static int take_option(int option, void *context)
+static int parse_option(int option, void *context)
 {
 	struct pages_options *options = context;
 
@@ -195,10 +195,10 @@ static int take_option(int option, void *context)
 	}
 }
 
-static int take_operands(int count, char **operands, void *context)
+static int parse_operands(int count, char **operands, void *context)
 {
 	struct pages_options *options = context;
-	int status = limpet_line_take_pid("pages", count, operands, &options->pid);
+	int status = limpet_line_expect_pid("pages", count, operands, &options->pid);
 
 	if (status == LIMPET_EXIT_OK && !options->pid)
 		return limpet_ui_usage("pages", "missing PID");
@@ -211,8 +211,8 @@ static const struct limpet_line command_line = {
 	.usage = help_usage,
 	.end = help_end,
 	.options = option_list,
-	.take_option = take_option,
-	.take_operands = take_operands,
+	.parse_option = parse_option,
+	.parse_operands = parse_operands,
 };
 
 int limpet_cmd_pages(int argc, char **argv)

@@ -83,7 +83,7 @@ static int parse_view(const char *argument, struct limpet_view_options *ret)
 	return LIMPET_EXIT_OK;
 }
 
-static int take_option(int option, void *context)
+static int parse_option(int option, void *context)
 {
 	struct report_options *o = context;
 
@@ -106,10 +106,10 @@ static int take_option(int option, void *context)
 	}
 }
 
-static int take_operands(int count, char **operands, void *context)
+static int parse_operands(int count, char **operands, void *context)
 {
 	struct report_options *o = context;
-	int status = limpet_line_take_trace("report", count, operands, &o->file);
+	int status = limpet_line_expect_trace("report", count, operands, &o->file);
 
 	if (status == LIMPET_EXIT_OK)
 		status = limpet_cli_view_times("report", &o->cut, o->file);
@@ -138,8 +138,8 @@ static const struct limpet_line command = {
 	.usage = help_usage,
 	.end = help_end,
 	.options = option_list,
-	.take_option = take_option,
-	.take_operands = take_operands,
+	.parse_option = parse_option,
+	.parse_operands = parse_operands,
 };
 
 /* Code that a JIT compiler made, and that has no name in the trace. */

@@ -51,7 +51,7 @@ static void on_signal(int number)
 	cancelled = 1;
 }
 
-static int take_option(int option, void *context)
+static int parse_option(int option, void *context)
 {
 	struct seal_options *o = context;
 
@@ -65,10 +65,10 @@ static int take_option(int option, void *context)
 	return LIMPET_EXIT_OK;
 }
 
-static int take_operands(int count, char **operands, void *context)
+static int parse_operands(int count, char **operands, void *context)
 {
-	return limpet_line_take_trace("seal", count, operands,
-				      &((struct seal_options *)context)->file);
+	return limpet_line_expect_trace("seal", count, operands,
+					&((struct seal_options *)context)->file);
 }
 
 static const struct limpet_line command = {
@@ -77,8 +77,8 @@ static const struct limpet_line command = {
 	.usage = help_usage,
 	.end = help_end,
 	.options = option_list,
-	.take_option = take_option,
-	.take_operands = take_operands,
+	.parse_option = parse_option,
+	.parse_operands = parse_operands,
 };
 
 /* ------------------------------------------------------------------ the target's file system */
@@ -165,7 +165,7 @@ static void note_refused(void *context, const char *path, const char *file)
 		       name[0] ? name : "module");
 }
 
-static void say_debuginfod(const struct limpet_debuginfod *debuginfod)
+static void print_debuginfod(const struct limpet_debuginfod *debuginfod)
 {
 	int error = limpet_debuginfod_error(debuginfod);
 
@@ -257,7 +257,7 @@ int limpet_cmd_seal(int argc, char **argv)
 	catch_signals();
 	status = limpet_seal(options.file, &seal, &result, &err);
 	clear_progress(&progress);
-	say_debuginfod(debuginfod);
+	print_debuginfod(debuginfod);
 	limpet_debuginfod_free(debuginfod);
 	if (seal.has_perf_map)
 		close(seal.perf_map_fd);

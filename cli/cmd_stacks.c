@@ -359,7 +359,7 @@ static const struct limpet_option option_list[] = {
 	{0},
 };
 
-static int take_option(int option, void *context)
+static int parse_option(int option, void *context)
 {
 	struct stacks_options *options = context;
 
@@ -367,10 +367,10 @@ static int take_option(int option, void *context)
 	return limpet_line_parse_pid(optarg, &options->thread);
 }
 
-static int take_operands(int count, char **operands, void *context)
+static int parse_operands(int count, char **operands, void *context)
 {
 	struct stacks_options *options = context;
-	int status = limpet_line_take_pid("stacks", count, operands, &options->pid);
+	int status = limpet_line_expect_pid("stacks", count, operands, &options->pid);
 
 	if (status == LIMPET_EXIT_OK && !options->pid)
 		return limpet_ui_usage("stacks", "missing PID");
@@ -383,8 +383,8 @@ static const struct limpet_line command_line = {
 	.usage = help_usage,
 	.end = help_end,
 	.options = option_list,
-	.take_option = take_option,
-	.take_operands = take_operands,
+	.parse_option = parse_option,
+	.parse_operands = parse_operands,
 };
 
 int limpet_cmd_stacks(int argc, char **argv)

@@ -283,10 +283,10 @@ static const struct limpet_option option_list[] = {
 	{0},
 };
 
-static int take_operands(int count, char **operands, void *context)
+static int parse_operands(int count, char **operands, void *context)
 {
-	return limpet_line_take_pid("status", count, operands,
-				    &((struct status_options *)context)->pid);
+	return limpet_line_expect_pid("status", count, operands,
+				      &((struct status_options *)context)->pid);
 }
 
 static const struct limpet_line command = {
@@ -295,7 +295,7 @@ static const struct limpet_line command = {
 	.usage = help_usage,
 	.end = help_end,
 	.options = option_list,
-	.take_operands = take_operands,
+	.parse_operands = parse_operands,
 };
 
 int limpet_cmd_status(int argc, char **argv)

@@ -137,7 +137,7 @@ static int begin(struct limpet_tracer *tracer, struct stop *stop)
 	return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 }
 
-static void say_what_stays(const struct limpet_target *target)
+static void print_kept(const struct limpet_target *target)
 {
 	const pid_t pid = target->pid;
 	struct limpet_err err;
@@ -163,7 +163,7 @@ static void say_what_stays(const struct limpet_target *target)
 }
 
 /* How long the process stood, which is of interest also if the capture ran in the background. */
-static void say_stops(const struct stop *stop, const char *path)
+static void print_stops(const struct stop *stop, const char *path)
 {
 	struct limpet_trace_reader *reader;
 	const struct limpet_trace_end *end;
@@ -193,7 +193,7 @@ static int finish(struct stop *stop)
 	if (result < 0)
 		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 	if (end.trace[0]) {
-		say_stops(stop, end.trace);
+		print_stops(stop, end.trace);
 		/* A script wants the raw bytes; a terminal must not interpret them. */
 		puts(isatty(STDOUT_FILENO) ? limpet_ui_clean(end.trace) : end.trace);
 		fflush(stdout);
@@ -203,7 +203,7 @@ static int finish(struct stop *stop)
 			"the trace of process %d is not complete; its report says what is missing",
 			stop->target.pid);
 	else if (end.exit_status == LIMPET_EXIT_DORMANT)
-		say_what_stays(&stop->target);
+		print_kept(&stop->target);
 	else if (end.exit_status != LIMPET_EXIT_OK)
 		limpet_ui_warn("the capture of process %d failed; its own terminal says why",
 			       stop->target.pid);
@@ -303,7 +303,7 @@ static const struct limpet_option option_list[] = {
 	{0},
 };
 
-static int take_operands(int count, char **operands, void *context)
+static int parse_operands(int count, char **operands, void *context)
 {
 	struct stop_options *o = context;
 	struct limpet_err err;
@@ -326,7 +326,7 @@ static const struct limpet_line command = {
 	.usage = help_usage,
 	.end = help_end,
 	.options = option_list,
-	.take_operands = take_operands,
+	.parse_operands = parse_operands,
 };
 
 int limpet_cmd_stop(int argc, char **argv)

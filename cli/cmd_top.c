@@ -39,7 +39,7 @@ struct top_options {
 	struct limpet_top_options top;
 };
 
-static int take_option(int option, void *context)
+static int parse_option(int option, void *context)
 {
 	struct top_options *o = context;
 
@@ -52,7 +52,7 @@ static int take_option(int option, void *context)
 	}
 }
 
-static int take_operands(int count, char **operands, void *context)
+static int parse_operands(int count, char **operands, void *context)
 {
 	struct top_options *o = context;
 
@@ -75,8 +75,8 @@ static const struct limpet_line command = {
 	.usage = help_usage,
 	.end = help_end,
 	.options = option_list,
-	.take_option = take_option,
-	.take_operands = take_operands,
+	.parse_option = parse_option,
+	.parse_operands = parse_operands,
 };
 
 /* ------------------------------------------------------------------ the capture of a process */

@@ -221,15 +221,15 @@ bool limpet_line_parse(const struct limpet_line *command, int argc, char **argv,
 		else if (option >= LIMPET_LINE_FIRST_FLAG)
 			((bool *)context)[option - LIMPET_LINE_FIRST_FLAG] = true;
 		else
-			*ret_status = command->take_option(option, context);
+			*ret_status = command->parse_option(option, context);
 		if (*ret_status != LIMPET_EXIT_OK)
 			return false;
 	}
-	*ret_status = command->take_operands(argc - optind, argv + optind, context);
+	*ret_status = command->parse_operands(argc - optind, argv + optind, context);
 	return *ret_status == LIMPET_EXIT_OK;
 }
 
-int limpet_line_take_trace(const char *command, int count, char **operands, const char **ret_file)
+int limpet_line_expect_trace(const char *command, int count, char **operands, const char **ret_file)
 {
 	if (!count)
 		return limpet_ui_usage(command, "which trace?");
@@ -241,7 +241,7 @@ int limpet_line_take_trace(const char *command, int count, char **operands, cons
 	return limpet_check_trace(arguments.list, arguments.count, operands[0]);
 }
 
-int limpet_line_take_pid(const char *command, int count, char **operands, pid_t *pid)
+int limpet_line_expect_pid(const char *command, int count, char **operands, pid_t *pid)
 {
 	if (count > 1)
 		return limpet_ui_usage(

@@ -13,10 +13,11 @@
 bool limpet_line_parse(const struct limpet_line *command, int argc, char **argv, void *context,
 		       int *ret_status);
 
-/* For take_operands: exactly one trace; or at most one process. They return LIMPET_EXIT_OK, or
+/* For parse_operands: exactly one trace; or at most one process. They return LIMPET_EXIT_OK, or
  * LIMPET_EXIT_USAGE after a message. */
-int limpet_line_take_trace(const char *command, int count, char **operands, const char **ret_file);
-int limpet_line_take_pid(const char *command, int count, char **operands, pid_t *pid);
+int limpet_line_expect_trace(const char *command, int count, char **operands,
+			     const char **ret_file);
+int limpet_line_expect_pid(const char *command, int count, char **operands, pid_t *pid);
 
 /* A process id from the command line. Returns LIMPET_EXIT_OK, or LIMPET_EXIT_USAGE after a message.
  */

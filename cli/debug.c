@@ -180,7 +180,7 @@ void limpet_debug_begin(void)
 	list_settings();
 }
 
-void limpet_debug_begin_if_asked(void)
+void limpet_debug_begin_if_set(void)
 {
 	const char *asked = getenv("LIMPET_DEBUG");
 

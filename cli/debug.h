@@ -7,6 +7,6 @@
 /* From here to the end of the process. Main thread; a second call does nothing. */
 void limpet_debug_begin(void);
 /* If LIMPET_DEBUG is set, and not to "0" or "". */
-void limpet_debug_begin_if_asked(void);
+void limpet_debug_begin_if_set(void);
 
 #endif

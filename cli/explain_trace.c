@@ -80,7 +80,7 @@ static int list_rows(const struct limpet_resident_account *before,
 }
 
 /* Those of the verdict that are not about the account, which stands above them. */
-static size_t take_sentences(const struct limpet_verdict *verdict, const char *account,
+static size_t copy_sentences(const struct limpet_verdict *verdict, const char *account,
 			     struct limpet_explain_verdict *ret)
 {
 	size_t count = 0;
@@ -125,7 +125,7 @@ static int print(const char *file, const struct limpet_model *model,
 		snprintf(explanation.name, sizeof(explanation.name), "%s", model->target->comm);
 		explanation.accounts = rows.list;
 		explanation.account_count = rows.count;
-		explanation.verdict_count = take_sentences(verdict, account, verdicts);
+		explanation.verdict_count = copy_sentences(verdict, account, verdicts);
 		trace.before = parts->has_before ? rows.before : NULL;
 		result = json ? limpet_explain_print_json(&what) : limpet_explain_print_text(&what);
 	} else {

@@ -7,7 +7,7 @@
 #include "common/units.h"
 #include "injector/hidden/hidden.h"
 
-static void say_watching(void *context, const char *allocator, uint64_t most_ns)
+static void print_watching(void *context, const char *allocator, uint64_t most_ns)
 {
 	char most[LIMPET_UNITS_TEXT];
 
@@ -17,14 +17,14 @@ static void say_watching(void *context, const char *allocator, uint64_t most_ns)
 		       allocator, limpet_units_format_duration(most, most_ns));
 }
 
-static void say_found(void *context, const char *allocator, unsigned functions, unsigned pairs)
+static void print_found(void *context, const char *allocator, unsigned functions, unsigned pairs)
 {
 	(void)context;
 	limpet_ui_note("%s: found %u function%s; %u blocks were given and taken back", allocator,
 		       functions, functions == 1 ? "" : "s", pairs);
 }
 
-static void say_not_found(void *context, const char *allocator, const char *why, const char *hint)
+static void print_not_found(void *context, const char *allocator, const char *why, const char *hint)
 {
 	struct limpet_err *refused = context;
 	size_t used;
@@ -87,9 +87,9 @@ bool limpet_find_hidden(const struct limpet_target *target, struct limpet_captur
 	static struct limpet_entry_list list;
 	struct limpet_err *refused = preflight->verdict == LIMPET_PREFLIGHT_REFUSED ? err : NULL;
 	const struct limpet_hidden_watcher watcher = {
-		.watching = say_watching,
-		.found = say_found,
-		.not_found = say_not_found,
+		.watching = print_watching,
+		.found = print_found,
+		.not_found = print_not_found,
 		.context = refused,
 	};
 	size_t before;

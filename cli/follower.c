@@ -118,7 +118,7 @@ int limpet_follower_start(const struct limpet_capture_options *options,
 
 /* ------------------------------------------------------------------ end */
 
-void limpet_follower_let_go(struct limpet_follower *follower)
+void limpet_follower_release(struct limpet_follower *follower)
 {
 	close_one(&follower->lifeline);
 }
@@ -166,7 +166,7 @@ bool limpet_follower_is_well(const struct limpet_follower *follower)
 	       follower->status != LIMPET_EXIT_INCOMPLETE;
 }
 
-void limpet_follower_say(const struct limpet_follower *follower)
+void limpet_follower_print(const struct limpet_follower *follower)
 {
 	const char *words = follower->words && *follower->words ? follower->words : "it failed";
 
@@ -188,7 +188,7 @@ void limpet_follower_say(const struct limpet_follower *follower)
 
 void limpet_follower_done(struct limpet_follower *follower)
 {
-	limpet_follower_let_go(follower);
+	limpet_follower_release(follower);
 	free(follower->trace);
 	free(follower->words);
 }

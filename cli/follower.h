@@ -35,7 +35,7 @@ int limpet_follower_start(const struct limpet_capture_options *options,
 			  const struct limpet_fork *fork, char *trace, int permit,
 			  struct limpet_follower *ret) LIMPET_MUST_CHECK;
 /* Closes the lifeline, so that its capture ends. */
-void limpet_follower_let_go(struct limpet_follower *follower);
+void limpet_follower_release(struct limpet_follower *follower);
 /* Whether it has ended; if so, reads its output. */
 bool limpet_follower_has_ended(struct limpet_follower *follower);
 /* Whether it wrote no trace because there was nothing left to capture. */
@@ -43,7 +43,7 @@ bool limpet_follower_came_late(const struct limpet_follower *follower);
 /* Whether it wrote a whole trace and left nothing in the child. */
 bool limpet_follower_is_well(const struct limpet_follower *follower);
 /* Reports its result. */
-void limpet_follower_say(const struct limpet_follower *follower);
+void limpet_follower_print(const struct limpet_follower *follower);
 void limpet_follower_done(struct limpet_follower *follower);
 
 #endif

@@ -61,7 +61,7 @@ void limpet_followers_set_trace(struct limpet_followers *followers, const char *
 
 /* Takes a permit: a descriptor whose lock is released with its last copy. -EAGAIN: all are taken.
  */
-static int take_permit(const struct limpet_followers *followers)
+static int claim_permit(const struct limpet_followers *followers)
 {
 	char path[32];
 	LIMPET_CLOSE int fd = -1;
@@ -112,7 +112,7 @@ bool limpet_followers_reserve(struct limpet_followers *followers)
 		return true;
 	limpet_followers_reap(followers);
 	if (followers->running < LIMPET_FOLLOWERS_MAX)
-		followers->reserved = take_permit(followers);
+		followers->reserved = claim_permit(followers);
 	followers->was_full |= followers->reserved < 0;
 	return followers->reserved >= 0;
 }
@@ -189,7 +189,7 @@ void limpet_followers_stop(struct limpet_followers *followers)
 	/* Children that are found last had to wait for a permit. */
 	followers->was_full |= followers->running >= LIMPET_FOLLOWERS_MAX;
 	for (size_t i = 0; i < followers->running; i++)
-		limpet_follower_let_go(&followers->list[i]);
+		limpet_follower_release(&followers->list[i]);
 }
 
 bool limpet_followers_wait(struct limpet_followers *followers, int lifeline,
@@ -197,18 +197,18 @@ bool limpet_followers_wait(struct limpet_followers *followers, int lifeline,
 			   void *context)
 {
 	const int pause_ms = 5;
-	struct pollfd let_go = {.fd = lifeline};
+	struct pollfd release_follower = {.fd = lifeline};
 	bool stays = false;
 
 	for (limpet_followers_reap(followers); followers->running;
 	     limpet_followers_reap(followers)) {
-		if (lifeline < 0 || *impatient || let_go.revents)
+		if (lifeline < 0 || *impatient || release_follower.revents)
 			limpet_followers_stop(followers);
 		for (size_t i = 0; *impatient && i < followers->running; i++)
 			kill(followers->list[i].limpet, SIGTERM);
 		serve(context);
 		/* After its other end was closed, poll() would return at once. */
-		poll(&let_go, let_go.revents ? 0 : 1, pause_ms);
+		poll(&release_follower, release_follower.revents ? 0 : 1, pause_ms);
 	}
 	for (size_t i = 0; i < followers->count; i++)
 		stays |= followers->list[i].status == LIMPET_EXIT_DORMANT;
@@ -225,7 +225,7 @@ static const char *were(uint64_t count)
 	return count == 1 ? "child was" : "children were";
 }
 
-void limpet_followers_say_earlier(const struct limpet_target *target)
+void limpet_followers_print_earlier(const struct limpet_target *target)
 {
 	LIMPET_FREE pid_t *pids = NULL;
 	char list[EARLIER_NAMED * 12 + 1] = "", more[32] = "";
@@ -248,7 +248,7 @@ void limpet_followers_say_earlier(const struct limpet_target *target)
 			       list, more[0] ? "these" : "them");
 }
 
-static void say_each(const struct limpet_followers *followers)
+static void print_each(const struct limpet_followers *followers)
 {
 	size_t well = 0, other = 0;
 
@@ -256,7 +256,7 @@ static void say_each(const struct limpet_followers *followers)
 		size_t *count = limpet_follower_is_well(&followers->list[i]) ? &well : &other;
 
 		if ((*count)++ < SAID_MAX)
-			limpet_follower_say(&followers->list[i]);
+			limpet_follower_print(&followers->list[i]);
 	}
 	if (well > SAID_MAX)
 		limpet_ui_note("and traces of %zu more %s, named alike", well - SAID_MAX,
@@ -266,13 +266,13 @@ static void say_each(const struct limpet_followers *followers)
 			       were(other - SAID_MAX));
 }
 
-void limpet_followers_say(const struct limpet_followers *followers,
-			  const struct limpet_forks_stats *stats)
+void limpet_followers_print(const struct limpet_followers *followers,
+			    const struct limpet_forks_stats *stats)
 {
 	uint64_t lost = stats->lost + followers->lost;
 	uint64_t known = followers->count + followers->failed + lost;
 
-	say_each(followers);
+	print_each(followers);
 	/* One that lives for less than a look takes is not seen. */
 	if (lost)
 		limpet_ui_note("at least %" PRIu64 " %s ended, or executed another program, before "

@@ -43,10 +43,10 @@ bool limpet_followers_wait(struct limpet_followers *followers, int lifeline,
 			   const volatile sig_atomic_t *impatient, void (*serve)(void *context),
 			   void *context);
 /* Reports which children of the process existed before the capture, and are not captured. */
-void limpet_followers_say_earlier(const struct limpet_target *target);
+void limpet_followers_print_earlier(const struct limpet_target *target);
 /* Reports their results. */
-void limpet_followers_say(const struct limpet_followers *followers,
-			  const struct limpet_forks_stats *stats);
+void limpet_followers_print(const struct limpet_followers *followers,
+			    const struct limpet_forks_stats *stats);
 void limpet_followers_free(struct limpet_followers *followers);
 
 #endif

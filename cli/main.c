@@ -154,7 +154,7 @@ int main(int argc, char **argv)
 
 		return status == LIMPET_EXIT_USAGE ? unknown(word) : status;
 	}
-	limpet_debug_begin_if_asked();
+	limpet_debug_begin_if_set();
 	command = find(word);
 	return command ? command->call(argc - 1, argv + 1) : unknown(word);
 }

@@ -79,7 +79,7 @@ static const struct {
 	{"ArrayBoilerplateDescription", "functions and code"},
 };
 
-static void put_in_group(struct limpet_v8_row *row)
+static void add_to_group(struct limpet_v8_row *row)
 {
 	const char *group = "others";
 
@@ -123,7 +123,7 @@ static struct limpet_v8_census group_rows(const struct limpet_v8_census *census)
 		return grouped;
 	memcpy(grouped.rows, census->rows, census->row_count * sizeof(*grouped.rows));
 	for (size_t i = 0; i < census->row_count; i++)
-		put_in_group(&grouped.rows[i]);
+		add_to_group(&grouped.rows[i]);
 	qsort(grouped.rows, census->row_count, sizeof(*grouped.rows), limpet_v8_row_order);
 	for (size_t i = 0; i < census->row_count; i++)
 		if (kept && !limpet_v8_row_order(&grouped.rows[kept - 1], &grouped.rows[i]))
@@ -263,7 +263,7 @@ static void print_growth(const struct limpet_objects *objects, int width)
 	}
 }
 
-static void say_unknown(const struct limpet_v8_census *census, char ret[512])
+static void print_unknown(const struct limpet_v8_census *census, char ret[512])
 {
 	if (!census->has_heap)
 		snprintf(ret, 512, "There is no heap of V8 to count.");
@@ -278,7 +278,7 @@ static void say_unknown(const struct limpet_v8_census *census, char ret[512])
 			 "release, which does not tell its version.");
 }
 
-static void say_counted(const struct limpet_v8_census *census, char ret[512])
+static void print_counted(const struct limpet_v8_census *census, char ret[512])
 {
 	const struct limpet_v8_totals *totals = &census->totals;
 	char count[LIMPET_UNITS_TEXT], bytes[LIMPET_UNITS_TEXT], outside[LIMPET_UNITS_TEXT];
@@ -320,9 +320,9 @@ void limpet_objects_print_text(const struct limpet_objects *objects)
 	char line[512];
 
 	if (now->is_known)
-		say_counted(now, line);
+		print_counted(now, line);
 	else
-		say_unknown(now, line);
+		print_unknown(now, line);
 	printf("\n");
 	limpet_ui_wrap(line, 0, width);
 	if (!now->is_known)

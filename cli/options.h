@@ -13,7 +13,7 @@ struct limpet_option {
 	char letter;              /* the short option; 0: there is none */
 	const char *value;        /* in the help; NULL: a flag */
 	const char *help;         /* broken into lines where it is shown; NULL: for limpet itself */
-	int id;                   /* for take_option, or of LIMPET_LINE_FLAG */
+	int id;                   /* for parse_option, or of LIMPET_LINE_FLAG */
 	const char *const *words; /* that the value may be, up to NULL; NULL: any */
 };
 
@@ -25,9 +25,9 @@ struct limpet_line {
 	const char *usage, *end; /* the help before the options, and behind them */
 	const struct limpet_option *options;
 	/* An option that is not a flag, with its value in optarg. NULL: there are none. */
-	int (*take_option)(int option, void *context);
+	int (*parse_option)(int option, void *context);
 	/* The operands; also checks everything together. */
-	int (*take_operands)(int count, char **operands, void *context);
+	int (*parse_operands)(int count, char **operands, void *context);
 	bool ends_at_operand; /* what follows the first operand is another command's */
 	unsigned takes;       /* LIMPET_TAKES_*: what a shell completes */
 };

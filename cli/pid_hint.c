@@ -124,7 +124,7 @@ static size_t find_matches(const char *text, bool by_words, bool captured, struc
 /* ------------------------------------------------------------------ rows */
 
 /* As ps(1) does: the time of today, or else the day. */
-static void say_start(pid_t pid, char *ret, size_t room)
+static void print_start(pid_t pid, char *ret, size_t room)
 {
 	const time_t start = limpet_proc_started(pid);
 	struct tm tm;
@@ -144,7 +144,7 @@ static void print_row(const struct match *match, const char *name)
 		return;
 	limpet_ui_user(match->uid, user, sizeof(user));
 	limpet_units_format_bytes(rss, match->rss_bytes);
-	say_start(match->pid, start, sizeof(start));
+	print_start(match->pid, start, sizeof(start));
 	limpet_ui_clean(command);
 	if (isatty(STDERR_FILENO) && width > BEFORE_COMMAND)
 		limpet_printer_cut(command, (size_t)(width - BEFORE_COMMAND), false);
@@ -182,7 +182,7 @@ static void hint_command(char *const *arguments, int count, const char *text, co
 			fprintf(to, "%.*s", (int)(text - word), word);
 			word = instead;
 		}
-		limpet_cli_put_word(to, word);
+		limpet_cli_append_word(to, word);
 	}
 	/* The last word: NAME is missing. */
 	if (is_mark && text == arguments[count - 1])

@@ -45,7 +45,7 @@ static int open_trace(const char *trace, char *ret_path, size_t bytes)
 	return limpet_take_fd(&fd);
 }
 
-static void say_debuginfod(const struct limpet_debuginfod *debuginfod, const char *trace)
+static void print_debuginfod(const struct limpet_debuginfod *debuginfod, const char *trace)
 {
 	int error = limpet_debuginfod_error(debuginfod);
 
@@ -137,7 +137,7 @@ void limpet_sealing_run(struct limpet_sealing *sealing)
 	else
 		error = limpet_seal(path, &options, &result, &err);
 	free(sources);
-	say_debuginfod(debuginfod, trace);
+	print_debuginfod(debuginfod, trace);
 	limpet_debuginfod_free(debuginfod);
 	if (limpet_unread_warn(&sealing->unread))
 		limpet_ui_hint("the trace is whole; limpet seal %s looks up names again", trace);

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-void limpet_cli_put_word(FILE *to, const char *word)
+void limpet_cli_append_word(FILE *to, const char *word)
 {
 	if (*word && !word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 					"0123456789-_=+:,./@%")]) {

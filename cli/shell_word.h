@@ -5,6 +5,6 @@
 #include <stdio.h>
 
 /* Prints the word as a shell reads it: in quotes if it has characters that need them. */
-void limpet_cli_put_word(FILE *to, const char *word);
+void limpet_cli_append_word(FILE *to, const char *word);
 
 #endif

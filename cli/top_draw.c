@@ -95,7 +95,7 @@ static double per_second(double value, double seconds)
 	return seconds > 0 ? value / seconds : 0;
 }
 
-static void say_change(char ret[LIMPET_UNITS_TEXT], double bytes)
+static void format_change(char ret[LIMPET_UNITS_TEXT], double bytes)
 {
 	limpet_units_format_bytes_change(ret, (int64_t)bytes);
 }
@@ -117,7 +117,7 @@ static int column_width(enum column column)
 
 /* Puts a text at the right of its column. Returns the columns used: those of `column`, if the
  * terminal has them, whatever the text. */
-static int put_figure(int row, int at, enum column column, const char *text)
+static int print_figure(int row, int at, enum column column, const char *text)
 {
 	const int width = column_width(column), room = COLS - at;
 	char cell[LIMPET_UNITS_TEXT + 2];
@@ -227,8 +227,8 @@ static struct columns choose_columns(const struct limpet_top_screen *screen)
 	return columns;
 }
 
-static void say_share(const struct limpet_top_screen *screen,
-		      const struct limpet_model_site *figures, char ret[LIMPET_UNITS_TEXT])
+static void format_share(const struct limpet_top_screen *screen,
+			 const struct limpet_model_site *figures, char ret[LIMPET_UNITS_TEXT])
 {
 	const struct limpet_model_site *all = &screen->view->totals;
 	const bool peak = screen->look.sort == LIMPET_REPORT_PEAK;
@@ -239,9 +239,9 @@ static void say_share(const struct limpet_top_screen *screen,
 				      peak ? all->peak_bytes : all->live_bytes));
 }
 
-static void say_figure(const struct limpet_top_screen *screen,
-		       const struct limpet_model_site *figures, enum column column,
-		       char ret[LIMPET_UNITS_TEXT])
+static void format_figure(const struct limpet_top_screen *screen,
+			  const struct limpet_model_site *figures, enum column column,
+			  char ret[LIMPET_UNITS_TEXT])
 {
 	const bool rate = by_second(screen);
 	const double seconds = row_seconds(screen);
@@ -252,7 +252,7 @@ static void say_figure(const struct limpet_top_screen *screen,
 		limpet_units_format_bytes(ret, figures->live_bytes);
 		break;
 	case SHARE:
-		say_share(screen, figures, ret);
+		format_share(screen, figures, ret);
 		break;
 	case BLOCKS:
 		limpet_units_format_count(ret, figures->live_allocations);
@@ -262,7 +262,7 @@ static void say_figure(const struct limpet_top_screen *screen,
 		break;
 	case GROWTH:
 		value = (double)figures->growth_bytes;
-		say_change(ret, rate ? per_second(value, seconds) : value);
+		format_change(ret, rate ? per_second(value, seconds) : value);
 		break;
 	case ALLOCATIONS:
 		value = (double)figures->allocations;
@@ -346,7 +346,7 @@ static const char *state_words(const struct limpet_top_screen *screen)
 }
 
 /* " (4s old)", or nothing. */
-static void say_age(const struct limpet_top_screen *screen, char ret[LIMPET_UNITS_TEXT + 8])
+static void format_age(const struct limpet_top_screen *screen, char ret[LIMPET_UNITS_TEXT + 8])
 {
 	uint64_t age_ns = 0;
 	char age[LIMPET_UNITS_TEXT];
@@ -371,7 +371,7 @@ static void draw_title(const struct limpet_top_screen *screen)
 		limpet_units_format_duration(whole, screen->options.duration_ns);
 	limpet_units_format_count(
 		events, seconds > 0 ? (uint64_t)((double)model->totals.events / seconds) : 0);
-	say_age(screen, age);
+	format_age(screen, age);
 	snprintf(line, sizeof(line), "limpet top  %s (%u)  %s  %s%s%s%s", model->target->comm,
 		 model->target->pid, state_words(screen), elapsed, whole[0] ? "/" : "", whole, age);
 	strcat(events, " events/s");
@@ -405,7 +405,7 @@ static int graph_column(bool has_parts)
 }
 
 /* "live    5.7 MiB  +1.2 MiB/s". */
-static void say_live(const struct limpet_top_screen *screen, char *ret, size_t room)
+static void format_live(const struct limpet_top_screen *screen, char *ret, size_t room)
 {
 	const struct limpet_model *model = limpet_top_source_model(screen->source);
 	char live[LIMPET_UNITS_TEXT], growth[LIMPET_UNITS_TEXT], most[LIMPET_UNITS_TEXT];
@@ -415,7 +415,7 @@ static void say_live(const struct limpet_top_screen *screen, char *ret, size_t r
 
 	limpet_units_format_bytes(live, between ? bound->min : model->totals.live_bytes);
 	limpet_units_format_bytes(most, bound->max);
-	say_change(growth, by_second(screen) ? per_second(grew, window_seconds(screen)) : grew);
+	format_change(growth, by_second(screen) ? per_second(grew, window_seconds(screen)) : grew);
 	snprintf(ret, room, "%s %s%10s%s%s  %s%s", is_of_pages(screen) ? "new " : "live",
 		 model->sample_bytes ? "~" : " ", live, between ? " to " : "", between ? most : "",
 		 growth, by_second(screen) ? "/s" : "");
@@ -437,8 +437,8 @@ static void draw_memory(const struct limpet_top_screen *screen)
 			rss_bytes = limpet_model_point_rss(&model->timeline[i]);
 	limpet_parts_last(model, &parts);
 	graph = graph_column(parts.known);
-	say_live(screen, live, sizeof(live));
-	limpet_top_memory_say(rss_bytes, &parts, graph - 1, rss);
+	format_live(screen, live, sizeof(live));
+	limpet_top_memory_format(rss_bytes, &parts, graph - 1, rss);
 	snprintf(mapped, sizeof(mapped), "  mmap %s",
 		 limpet_units_format_bytes(text, model->totals.mapped_bytes));
 	if (!parts.known)
@@ -513,8 +513,8 @@ static void draw_column_titles(const struct limpet_top_screen *screen,
 
 	for (unsigned i = 0; i < columns->count; i++) {
 		style(screen, PLAIN, A_UNDERLINE | (columns->list[i] == sorted ? A_BOLD : 0));
-		column += put_figure(4, column, columns->list[i],
-				     column_title(screen, columns->list[i]));
+		column += print_figure(4, column, columns->list[i],
+				       column_title(screen, columns->list[i]));
 	}
 	style(screen, PLAIN, A_UNDERLINE);
 	put(4, column, COLS - column,
@@ -541,12 +541,12 @@ static void draw_row(const struct limpet_top_screen *screen, const struct column
 
 		figure[0] = '\0';
 		if (!row->is_frame) {
-			say_figure(screen, &row->figures, columns->list[i], figure);
+			format_figure(screen, &row->figures, columns->list[i], figure);
 			if (columns->list[i] == GROWTH && row->figures.growth_bytes > 0)
 				pair = YELLOW;
 		}
 		style(screen, pair, attributes);
-		column += put_figure(at, column, columns->list[i], figure);
+		column += print_figure(at, column, columns->list[i], figure);
 	}
 	style(screen, PLAIN, attributes);
 	indent = 2 * (int)(row->depth < 200 ? row->depth : 200);

@@ -57,8 +57,8 @@ static int find_most(const struct limpet_view *view, struct limpet_findings_grou
 	return 0;
 }
 
-static int say_growth(const struct limpet_view *view, const struct growth *most, uint64_t window_ns,
-		      char **ret_text)
+static int format_growth(const struct limpet_view *view, const struct growth *most,
+			 uint64_t window_ns, char **ret_text)
 {
 	const double seconds = (double)window_ns / 1e9;
 	const struct limpet_function *function, *caller;
@@ -86,7 +86,7 @@ int limpet_top_finding_growing(const struct limpet_view *view, uint64_t window_n
 	if (result >= 0)
 		result = find_most(view, groups, &most);
 	if (result >= 0 && most.bytes > 0)
-		result = say_growth(view, &most, window_ns, &text);
+		result = format_growth(view, &most, window_ns, &text);
 	limpet_findings_groups_free(groups);
 	if (result >= 0)
 		*ret_text = text;

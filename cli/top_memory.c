@@ -5,8 +5,8 @@
 
 #include "common/units.h"
 
-void limpet_top_memory_say(uint64_t rss_bytes, const struct limpet_parts *parts, int columns,
-			   char ret[LIMPET_TOP_MEMORY_TEXT])
+void limpet_top_memory_format(uint64_t rss_bytes, const struct limpet_parts *parts, int columns,
+			      char ret[LIMPET_TOP_MEMORY_TEXT])
 {
 	const char *between = parts->is_before ? "; before: " : ": ";
 	char text[LIMPET_UNITS_TEXT] = "-", part[LIMPET_PART_TEXT];

@@ -12,7 +12,7 @@
  * has without limpet's own part (0: unknown), and the largest parts, as many as the text has room
  * for in `columns` characters. While a capture runs they are of before it: "RSS    812.3 MiB;
  * before: ...". */
-void limpet_top_memory_say(uint64_t rss_bytes, const struct limpet_parts *parts, int columns,
-			   char ret[LIMPET_TOP_MEMORY_TEXT]);
+void limpet_top_memory_format(uint64_t rss_bytes, const struct limpet_parts *parts, int columns,
+			      char ret[LIMPET_TOP_MEMORY_TEXT]);
 
 #endif

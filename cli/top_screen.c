@@ -334,7 +334,7 @@ static void write_page(struct limpet_top_screen *screen)
 }
 
 /* Says why the place cannot be opened; false: it can. */
-static bool say_unknown(struct limpet_top_screen *screen, const struct limpet_top_place *place)
+static bool print_unknown(struct limpet_top_screen *screen, const struct limpet_top_place *place)
 {
 	const int room = COLS - MESSAGE_COLUMNS;
 	LIMPET_FREE char *name = NULL;
@@ -354,7 +354,7 @@ static bool say_unknown(struct limpet_top_screen *screen, const struct limpet_to
 	return true;
 }
 
-static void say_file(struct limpet_top_screen *screen, const char *file, int code)
+static void print_file(struct limpet_top_screen *screen, const char *file, int code)
 {
 	snprintf(screen->message, sizeof(screen->message), "cannot open '%s': %s", file,
 		 code == -EILSEQ   ? "its name has control characters or invalid UTF-8"
@@ -366,7 +366,7 @@ static void say_file(struct limpet_top_screen *screen, const char *file, int cod
 /* Of sh(1). */
 #define SHELL_NOT_FOUND 127
 
-static void say_status(struct limpet_top_screen *screen, const char *command, int status)
+static void print_status(struct limpet_top_screen *screen, const char *command, int status)
 {
 	if (status < 0)
 		snprintf(screen->message, sizeof(screen->message), "cannot run '%.60s': %s",
@@ -394,11 +394,11 @@ static void edit(struct limpet_top_screen *screen)
 
 	if (row)
 		place = limpet_top_rows_place(screen->rows, row);
-	if (say_unknown(screen, &place))
+	if (print_unknown(screen, &place))
 		return;
 	result = limpet_top_editor_find(place.file, place.function->module, &path);
 	if (result < 0) {
-		say_file(screen, place.file, result);
+		print_file(screen, place.file, result);
 		return;
 	}
 	endwin();
@@ -408,7 +408,7 @@ static void edit(struct limpet_top_screen *screen)
 	clearok(curscr, TRUE);
 	refresh();
 	keypad(stdscr, TRUE);
-	say_status(screen, command, result);
+	print_status(screen, command, result);
 }
 
 /* Moves the selection; false: the key has another use. */

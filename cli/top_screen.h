@@ -22,7 +22,7 @@ struct limpet_top_options {
 struct limpet_top_screen {
 	struct limpet_top_source *source;
 	struct limpet_top_options options;
-	struct limpet_top_look look;
+	struct limpet_top_view look;
 	struct limpet_top_rows *rows;
 	enum limpet_top_kind kind;
 	const struct limpet_view *view;

@@ -182,7 +182,7 @@ static int keep_sites(struct limpet_top_source *source, const struct limpet_filt
 	return 0;
 }
 
-int limpet_top_source_view(struct limpet_top_source *source, const struct limpet_top_look *look,
+int limpet_top_source_view(struct limpet_top_source *source, const struct limpet_top_view *look,
 			   const struct limpet_view **ret_view)
 {
 	int result = source->tail ? refresh_tail(source, look->window_ns) : 0;
@@ -217,7 +217,7 @@ const char *limpet_top_source_path(const struct limpet_top_source *source)
 	return source->path;
 }
 
-int limpet_top_source_finding(struct limpet_top_source *source, const struct limpet_top_look *look,
+int limpet_top_source_finding(struct limpet_top_source *source, const struct limpet_top_view *look,
 			      const char **ret_text)
 {
 	const struct limpet_model *model = source->model;

@@ -29,7 +29,7 @@ int limpet_top_source_update(struct limpet_top_source *source,
 /* The last update read only a part: the next one continues there. Keys are handled in between. */
 bool limpet_top_source_is_behind(const struct limpet_top_source *source);
 
-struct limpet_top_look {
+struct limpet_top_view {
 	uint64_t window_ns; /* of a running capture: figures of this last period; 0: of the whole
 			       capture */
 	enum limpet_report_sort sort;
@@ -40,11 +40,11 @@ const char *limpet_top_source_path(const struct limpet_top_source *source);
 
 /* The line of top_finding.h for the last view; belongs to the source; NULL: there is none. -ENOMEM.
  */
-int limpet_top_source_finding(struct limpet_top_source *source, const struct limpet_top_look *look,
+int limpet_top_source_finding(struct limpet_top_source *source, const struct limpet_top_view *look,
 			      const char **ret_text) LIMPET_MUST_CHECK;
 
 /* Figures of the last update, valid until the next call for this source. -ENOMEM. */
-int limpet_top_source_view(struct limpet_top_source *source, const struct limpet_top_look *look,
+int limpet_top_source_view(struct limpet_top_source *source, const struct limpet_top_view *look,
 			   const struct limpet_view **ret_view) LIMPET_MUST_CHECK;
 /* Of the last view. */
 const struct limpet_model *limpet_top_source_model(const struct limpet_top_source *source);

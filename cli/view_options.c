@@ -95,8 +95,8 @@ static int fail_read(const struct limpet_err *err)
 	return limpet_ui_fail(err, LIMPET_EXIT_FAILED);
 }
 
-static int take_time(const char *option, const char *text, struct limpet_mark_times *times,
-		     bool *ret_given, uint64_t *ret_ns)
+static int parse_time(const char *option, const char *text, struct limpet_mark_times *times,
+		      bool *ret_given, uint64_t *ret_ns)
 {
 	struct limpet_err err = {0};
 
@@ -115,8 +115,8 @@ static int take_time(const char *option, const char *text, struct limpet_mark_ti
 	return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
 }
 
-static int take_births(const char *command, struct limpet_cli_view *view,
-		       struct limpet_mark_times *times)
+static int parse_births(const char *command, struct limpet_cli_view *view,
+			struct limpet_mark_times *times)
 {
 	struct limpet_err err = {0};
 	uint64_t from_ns, to_ns;
@@ -178,11 +178,11 @@ static void hint_window(const char *command, const char *file, const char *windo
 	if (dash && dash != window && dash[1] && !strchr(dash + 1, '-'))
 		from = strndup(window, (size_t)(dash - window));
 	fprintf(to, "limpet %s ", command);
-	limpet_cli_put_word(to, file);
+	limpet_cli_append_word(to, file);
 	fputs(" --from ", to);
-	limpet_cli_put_word(to, from ? from : "FROM");
+	limpet_cli_append_word(to, from ? from : "FROM");
 	fputs(" --to ", to);
-	limpet_cli_put_word(to, from ? dash + 1 : "TO");
+	limpet_cli_append_word(to, from ? dash + 1 : "TO");
 	/* Other characters could not be copied. */
 	if (fclose(to) == 0 && limpet_plain_text_check(line) == 0)
 		limpet_ui_hint("only `limpet diff` takes a window there: %s", line);
@@ -210,11 +210,11 @@ int limpet_cli_view_times(const char *command, struct limpet_cli_view *view, con
 	int status = check_path(command, path);
 
 	if (status == LIMPET_EXIT_OK)
-		status = take_time("from", view->from, &times, &view->from_given, &view->from_ns);
+		status = parse_time("from", view->from, &times, &view->from_given, &view->from_ns);
 	if (status == LIMPET_EXIT_OK)
-		status = take_time("to", view->to, &times, &view->to_given, &view->to_ns);
+		status = parse_time("to", view->to, &times, &view->to_given, &view->to_ns);
 	if (status == LIMPET_EXIT_OK)
-		status = take_births(command, view, &times);
+		status = parse_births(command, view, &times);
 	limpet_mark_times_done(&times);
 	if (status == LIMPET_EXIT_OK && view->to_given && view->to_ns <= view->from_ns)
 		return limpet_ui_usage(command, "--to must be later than --from");

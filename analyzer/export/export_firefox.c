@@ -395,7 +395,7 @@ static int compare_rows(const void *a, const void *b)
 }
 
 /* Returns the number of the thread's rows. */
-static size_t take_rows(struct writer *writer, uint32_t tid)
+static size_t add_rows(struct writer *writer, uint32_t tid)
 {
 	const struct limpet_firefox_blocks *blocks = &writer->blocks;
 	size_t count = 0;
@@ -420,7 +420,7 @@ static size_t take_rows(struct writer *writer, uint32_t tid)
 
 static void print_allocations(struct writer *writer, uint32_t tid)
 {
-	const size_t count = take_rows(writer, tid);
+	const size_t count = add_rows(writer, tid);
 	const uint64_t *rows = writer->rows;
 
 	if (!count)
@@ -496,7 +496,7 @@ static int compare_threads(const void *a, const void *b)
 }
 
 /* The main thread, to which the counters belong, and the others by allocated bytes. */
-static int take_threads(struct writer *writer)
+static int add_threads(struct writer *writer)
 {
 	const struct limpet_firefox_blocks *blocks = &writer->blocks;
 	struct limpet_number_table numbers = {0};
@@ -527,7 +527,7 @@ static int take_threads(struct writer *writer)
 }
 
 /* Every event, if there are all; else sums, which are of no thread. */
-static int take_blocks(struct writer *writer)
+static int add_blocks(struct writer *writer)
 {
 	const struct limpet_model *model = writer->analysis->model;
 	const struct limpet_replay_options options = {.kept = writer->analysis->kept,
@@ -555,10 +555,10 @@ static int write_firefox(struct limpet_analysis *analysis, const struct limpet_e
 				.history = part->history,
 				.printer = {.file = file},
 				.stacks = {.locations = analysis->locations}};
-	int code = take_blocks(&writer);
+	int code = add_blocks(&writer);
 
 	if (code == 0)
-		code = take_threads(&writer);
+		code = add_threads(&writer);
 	if (code == 0) {
 		print_head(&writer);
 		print_counters(&writer);

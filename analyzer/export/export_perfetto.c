@@ -125,9 +125,9 @@ static uint64_t trace_time(const struct writer *writer, uint64_t time_ns)
 /* Writes `packet`, and begins the next. */
 static void flush_packet(struct writer *writer)
 {
-	limpet_protobuf_put_number(&writer->packet, PACKET_SEQUENCE, ONLY_SEQUENCE);
-	limpet_protobuf_put_number(&writer->packet, PACKET_FLAGS,
-				   writer->begun ? NEEDS_STATE : STATE_CLEARED);
+	limpet_protobuf_append_number(&writer->packet, PACKET_SEQUENCE, ONLY_SEQUENCE);
+	limpet_protobuf_append_number(&writer->packet, PACKET_FLAGS,
+				      writer->begun ? NEEDS_STATE : STATE_CLEARED);
 	writer->begun = true;
 	writer->failed |= !limpet_protobuf_write(writer->file, TRACE_PACKET, &writer->packet);
 }
@@ -139,11 +139,11 @@ static void write_clocks(struct writer *writer)
 	static const unsigned clocks[] = {REALTIME, MONOTONIC_COARSE, BOOTTIME};
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(clocks); i++) {
-		limpet_protobuf_put_number(&writer->entry, CLOCK_ID, clocks[i]);
-		limpet_protobuf_put_value(&writer->entry, CLOCK_TIME, trace_time(writer, 0));
-		limpet_protobuf_put_message(&writer->data, CLOCKS_CLOCK, &writer->entry);
+		limpet_protobuf_append_number(&writer->entry, CLOCK_ID, clocks[i]);
+		limpet_protobuf_append_value(&writer->entry, CLOCK_TIME, trace_time(writer, 0));
+		limpet_protobuf_append_message(&writer->data, CLOCKS_CLOCK, &writer->entry);
 	}
-	limpet_protobuf_put_message(&writer->packet, PACKET_CLOCKS, &writer->data);
+	limpet_protobuf_append_message(&writer->packet, PACKET_CLOCKS, &writer->data);
 	flush_packet(writer);
 }
 
@@ -153,32 +153,32 @@ static void write_process(struct writer *writer)
 	LIMPET_FREE char *name = limpet_export_title(writer->analysis->model, target->comm);
 
 	writer->failed |= !name;
-	limpet_protobuf_put_number(&writer->entry, PROCESS_PID, target->pid);
-	limpet_protobuf_put_text(&writer->entry, PROCESS_NAME, name ? name : "");
-	limpet_protobuf_put_number(&writer->data, TRACK_UUID, PROCESS_UUID);
-	limpet_protobuf_put_message(&writer->data, TRACK_PROCESS, &writer->entry);
-	limpet_protobuf_put_message(&writer->packet, PACKET_TRACK, &writer->data);
+	limpet_protobuf_append_number(&writer->entry, PROCESS_PID, target->pid);
+	limpet_protobuf_append_text(&writer->entry, PROCESS_NAME, name ? name : "");
+	limpet_protobuf_append_number(&writer->data, TRACK_UUID, PROCESS_UUID);
+	limpet_protobuf_append_message(&writer->data, TRACK_PROCESS, &writer->entry);
+	limpet_protobuf_append_message(&writer->packet, PACKET_TRACK, &writer->data);
 	flush_packet(writer);
 }
 
 static void write_track(struct writer *writer, uint64_t uuid, const char *name)
 {
-	limpet_protobuf_put_number(&writer->entry, COUNTER_UNIT, UNIT_BYTES);
-	limpet_protobuf_put_number(&writer->data, TRACK_UUID, uuid);
-	limpet_protobuf_put_number(&writer->data, TRACK_PARENT, PROCESS_UUID);
-	limpet_protobuf_put_text(&writer->data, TRACK_NAME, name);
-	limpet_protobuf_put_message(&writer->data, TRACK_COUNTER, &writer->entry);
-	limpet_protobuf_put_message(&writer->packet, PACKET_TRACK, &writer->data);
+	limpet_protobuf_append_number(&writer->entry, COUNTER_UNIT, UNIT_BYTES);
+	limpet_protobuf_append_number(&writer->data, TRACK_UUID, uuid);
+	limpet_protobuf_append_number(&writer->data, TRACK_PARENT, PROCESS_UUID);
+	limpet_protobuf_append_text(&writer->data, TRACK_NAME, name);
+	limpet_protobuf_append_message(&writer->data, TRACK_COUNTER, &writer->entry);
+	limpet_protobuf_append_message(&writer->packet, PACKET_TRACK, &writer->data);
 	flush_packet(writer);
 }
 
 static void write_value(struct writer *writer, uint64_t uuid, uint64_t time_ns, uint64_t value)
 {
-	limpet_protobuf_put_number(&writer->data, EVENT_TYPE, TYPE_COUNTER);
-	limpet_protobuf_put_number(&writer->data, EVENT_TRACK, uuid);
-	limpet_protobuf_put_value(&writer->data, EVENT_VALUE, value);
-	limpet_protobuf_put_value(&writer->packet, PACKET_TIME, trace_time(writer, time_ns));
-	limpet_protobuf_put_message(&writer->packet, PACKET_TRACK_EVENT, &writer->data);
+	limpet_protobuf_append_number(&writer->data, EVENT_TYPE, TYPE_COUNTER);
+	limpet_protobuf_append_number(&writer->data, EVENT_TRACK, uuid);
+	limpet_protobuf_append_value(&writer->data, EVENT_VALUE, value);
+	limpet_protobuf_append_value(&writer->packet, PACKET_TIME, trace_time(writer, time_ns));
+	limpet_protobuf_append_message(&writer->packet, PACKET_TRACK_EVENT, &writer->data);
 	flush_packet(writer);
 }
 
@@ -205,12 +205,12 @@ static void write_marks(struct writer *writer)
 		LIMPET_FREE char *name = limpet_plain_text_repair(model->marks[i].name);
 
 		writer->failed |= !name;
-		limpet_protobuf_put_number(&writer->data, EVENT_TYPE, TYPE_INSTANT);
-		limpet_protobuf_put_number(&writer->data, EVENT_TRACK, PROCESS_UUID);
-		limpet_protobuf_put_text(&writer->data, EVENT_NAME, name ? name : "");
-		limpet_protobuf_put_value(&writer->packet, PACKET_TIME,
-					  trace_time(writer, model->marks[i].time_ns));
-		limpet_protobuf_put_message(&writer->packet, PACKET_TRACK_EVENT, &writer->data);
+		limpet_protobuf_append_number(&writer->data, EVENT_TYPE, TYPE_INSTANT);
+		limpet_protobuf_append_number(&writer->data, EVENT_TRACK, PROCESS_UUID);
+		limpet_protobuf_append_text(&writer->data, EVENT_NAME, name ? name : "");
+		limpet_protobuf_append_value(&writer->packet, PACKET_TIME,
+					     trace_time(writer, model->marks[i].time_ns));
+		limpet_protobuf_append_message(&writer->packet, PACKET_TRACK_EVENT, &writer->data);
 		flush_packet(writer);
 	}
 }
@@ -221,24 +221,24 @@ static void flush_interned(struct writer *writer)
 {
 	if (!writer->data.count)
 		return;
-	limpet_protobuf_put_message(&writer->packet, PACKET_INTERNED, &writer->data);
+	limpet_protobuf_append_message(&writer->packet, PACKET_INTERNED, &writer->data);
 	flush_packet(writer);
 }
 
 /* Ends the current entry. */
-static void put_entry(struct writer *writer, unsigned field)
+static void append_entry(struct writer *writer, unsigned field)
 {
-	limpet_protobuf_put_message(&writer->data, field, &writer->entry);
+	limpet_protobuf_append_message(&writer->data, field, &writer->entry);
 	if (writer->data.count >= INTERNED_BYTES)
 		flush_interned(writer);
 }
 
-static void put_string(struct writer *writer, unsigned field, uint64_t id, const void *bytes,
-		       size_t count)
+static void append_string(struct writer *writer, unsigned field, uint64_t id, const void *bytes,
+			  size_t count)
 {
-	limpet_protobuf_put_number(&writer->entry, ENTRY_ID, id);
-	limpet_protobuf_put_bytes(&writer->entry, STRING_TEXT, bytes, count);
-	put_entry(writer, field);
+	limpet_protobuf_append_number(&writer->entry, ENTRY_ID, id);
+	limpet_protobuf_append_bytes(&writer->entry, STRING_TEXT, bytes, count);
+	append_entry(writer, field);
 }
 
 /* The number of a source file, from 1, which is written when it is new; 0: none. */
@@ -255,8 +255,8 @@ static uint64_t source_number(struct writer *writer, const char *file)
 		return 0;
 	}
 	if (writer->sources.count > before)
-		put_string(writer, INTERNED_SOURCE_PATH, string->number + 1ull, string->text,
-			   strlen(string->text));
+		append_string(writer, INTERNED_SOURCE_PATH, string->number + 1ull, string->text,
+			      strlen(string->text));
 	return string->number + 1ull;
 }
 
@@ -266,16 +266,16 @@ static uint64_t mapping_number(const struct writer *writer, uint32_t module)
 	return module ? module : writer->analysis->model->module_count;
 }
 
-static void put_text(struct writer *writer, unsigned field, uint64_t id, const char *text)
+static void append_text(struct writer *writer, unsigned field, uint64_t id, const char *text)
 {
 	LIMPET_FREE char *repaired = limpet_plain_text_repair(text);
 
 	if (repaired)
-		put_string(writer, field, id, repaired, strlen(repaired));
+		append_string(writer, field, id, repaired, strlen(repaired));
 	writer->failed |= !repaired;
 }
 
-static void put_mappings(struct writer *writer)
+static void append_mappings(struct writer *writer)
 {
 	const struct limpet_model *model = writer->analysis->model;
 	const struct limpet_trace_module none = {.path = "[unknown]"};
@@ -284,26 +284,27 @@ static void put_mappings(struct writer *writer)
 		const struct limpet_trace_module *module =
 			i < model->module_count ? &model->modules[i] : &none;
 
-		put_text(writer, INTERNED_MAPPING_PATH, i, module->path ? module->path : "");
-		put_string(writer, INTERNED_BUILD_ID, i, module->build_id, module->build_id_bytes);
-		limpet_protobuf_put_number(&writer->entry, ENTRY_ID, i);
-		limpet_protobuf_put_number(&writer->entry, MAPPING_BUILD_ID, i);
-		limpet_protobuf_put_number(&writer->entry, MAPPING_START, module->start);
-		limpet_protobuf_put_number(&writer->entry, MAPPING_END, module->end);
-		limpet_protobuf_put_number(&writer->entry, MAPPING_PATH, i);
-		put_entry(writer, INTERNED_MAPPING);
+		append_text(writer, INTERNED_MAPPING_PATH, i, module->path ? module->path : "");
+		append_string(writer, INTERNED_BUILD_ID, i, module->build_id,
+			      module->build_id_bytes);
+		limpet_protobuf_append_number(&writer->entry, ENTRY_ID, i);
+		limpet_protobuf_append_number(&writer->entry, MAPPING_BUILD_ID, i);
+		limpet_protobuf_append_number(&writer->entry, MAPPING_START, module->start);
+		limpet_protobuf_append_number(&writer->entry, MAPPING_END, module->end);
+		limpet_protobuf_append_number(&writer->entry, MAPPING_PATH, i);
+		append_entry(writer, INTERNED_MAPPING);
 	}
 }
 
-static void put_functions(struct writer *writer)
+static void append_functions(struct writer *writer)
 {
 	const struct limpet_locations *locations = writer->analysis->locations;
 
 	for (uint32_t i = 0; i < locations->function_count; i++)
-		put_text(writer, INTERNED_FUNCTION, i + 1ull, locations->functions[i].name);
+		append_text(writer, INTERNED_FUNCTION, i + 1ull, locations->functions[i].name);
 }
 
-static void put_frame(struct writer *writer, uint32_t number)
+static void append_frame(struct writer *writer, uint32_t number)
 {
 	const struct limpet_model *model = writer->analysis->model;
 	const struct limpet_export_frame *frame = &writer->stacks.frames[number];
@@ -316,28 +317,28 @@ static void put_frame(struct writer *writer, uint32_t number)
 	if (frame->node)
 		address =
 			node->address - 1 - (node->module ? model->modules[node->module].bias : 0);
-	limpet_protobuf_put_number(&writer->entry, ENTRY_ID, number);
-	limpet_protobuf_put_number(&writer->entry, FRAME_FUNCTION, place->function + 1ull);
-	limpet_protobuf_put_number(&writer->entry, FRAME_MAPPING,
-				   mapping_number(writer, frame->node ? node->module : 0));
-	limpet_protobuf_put_value(&writer->entry, FRAME_ADDRESS, address);
-	limpet_protobuf_put_number(&writer->entry, FRAME_SOURCE_PATH, source);
-	limpet_protobuf_put_number(&writer->entry, FRAME_LINE, place->line);
-	put_entry(writer, INTERNED_FRAME);
+	limpet_protobuf_append_number(&writer->entry, ENTRY_ID, number);
+	limpet_protobuf_append_number(&writer->entry, FRAME_FUNCTION, place->function + 1ull);
+	limpet_protobuf_append_number(&writer->entry, FRAME_MAPPING,
+				      mapping_number(writer, frame->node ? node->module : 0));
+	limpet_protobuf_append_value(&writer->entry, FRAME_ADDRESS, address);
+	limpet_protobuf_append_number(&writer->entry, FRAME_SOURCE_PATH, source);
+	limpet_protobuf_append_number(&writer->entry, FRAME_LINE, place->line);
+	append_entry(writer, INTERNED_FRAME);
 }
 
 /* The frames of a stack, outermost first. */
-static void put_stack(struct writer *writer, uint32_t stack, uint32_t *room)
+static void append_stack(struct writer *writer, uint32_t stack, uint32_t *room)
 {
 	const struct limpet_export_stack *stacks = writer->stacks.stacks;
 	uint32_t length = 0;
 
 	for (uint32_t at = stack; at; at = stacks[at].parent)
 		room[length++] = stacks[at].frame;
-	limpet_protobuf_put_number(&writer->entry, ENTRY_ID, stack);
+	limpet_protobuf_append_number(&writer->entry, ENTRY_ID, stack);
 	while (length--)
-		limpet_protobuf_put_value(&writer->entry, CALLSTACK_FRAME, room[length]);
-	put_entry(writer, INTERNED_CALLSTACK);
+		limpet_protobuf_append_value(&writer->entry, CALLSTACK_FRAME, room[length]);
+	append_entry(writer, INTERNED_CALLSTACK);
 }
 
 /* Mappings, functions, frames and the stacks of all sites; begins to read the sites' steps. */
@@ -360,15 +361,15 @@ static int write_stacks(struct writer *writer)
 	room = calloc(writer->stacks.stack_count + 1ul, sizeof(*room));
 	if (!writer->sums || !writer->changed || !room)
 		return -ENOMEM;
-	put_mappings(writer);
-	put_functions(writer);
+	append_mappings(writer);
+	append_functions(writer);
 	for (uint32_t i = 1; i <= writer->stacks.frame_count; i++)
-		put_frame(writer, i);
+		append_frame(writer, i);
 	for (size_t i = 0; i < history->site_count; i++) {
 		struct sums *sums = &writer->sums[writer->steps[i].stack];
 
 		if (!sums->changed)
-			put_stack(writer, writer->steps[i].stack, room);
+			append_stack(writer, writer->steps[i].stack, room);
 		sums->changed = 1;
 	}
 	for (uint32_t i = 1; i <= writer->stacks.stack_count; i++)
@@ -399,33 +400,33 @@ static uint32_t pass_step(struct writer *writer, uint32_t step)
 	return count;
 }
 
-static void put_sample(struct writer *writer, uint32_t stack)
+static void append_sample(struct writer *writer, uint32_t stack)
 {
 	const struct limpet_counts *counts = &writer->sums[stack].counts;
 
-	limpet_protobuf_put_number(&writer->part, SAMPLE_CALLSTACK, stack);
-	limpet_protobuf_put_number(&writer->part, SAMPLE_ALLOCATED, counts->allocated_bytes);
-	limpet_protobuf_put_number(&writer->part, SAMPLE_FREED, counts->freed_bytes);
-	limpet_protobuf_put_number(&writer->part, SAMPLE_ALLOCATIONS, counts->allocations);
-	limpet_protobuf_put_number(&writer->part, SAMPLE_FREES, counts->frees);
-	limpet_protobuf_put_message(&writer->entry, DUMP_SAMPLE, &writer->part);
+	limpet_protobuf_append_number(&writer->part, SAMPLE_CALLSTACK, stack);
+	limpet_protobuf_append_number(&writer->part, SAMPLE_ALLOCATED, counts->allocated_bytes);
+	limpet_protobuf_append_number(&writer->part, SAMPLE_FREED, counts->freed_bytes);
+	limpet_protobuf_append_number(&writer->part, SAMPLE_ALLOCATIONS, counts->allocations);
+	limpet_protobuf_append_number(&writer->part, SAMPLE_FREES, counts->frees);
+	limpet_protobuf_append_message(&writer->entry, DUMP_SAMPLE, &writer->part);
 }
 
-static void put_dump_head(struct writer *writer, uint32_t step)
+static void append_dump_head(struct writer *writer, uint32_t step)
 {
 	const struct limpet_model *model = writer->analysis->model;
 	const struct limpet_history *history = writer->history;
 
-	limpet_protobuf_put_number(&writer->entry, DUMP_PID, model->target->pid);
-	limpet_protobuf_put_number(&writer->entry, DUMP_FROM_STARTUP,
-				   model->target->mode == LIMPET_MODE_RUN);
-	limpet_protobuf_put_text(&writer->entry, DUMP_HEAP,
-				 model->target->pages ? "pages" : "malloc");
-	limpet_protobuf_put_number(&writer->entry, DUMP_SAMPLE_BYTES, model->sample_bytes);
-	limpet_protobuf_put_value(&writer->entry, DUMP_START_TIME,
-				  trace_time(writer, history->edges_ns[step]));
-	limpet_protobuf_put_value(&writer->entry, DUMP_TIME,
-				  trace_time(writer, history->edges_ns[step + 1]));
+	limpet_protobuf_append_number(&writer->entry, DUMP_PID, model->target->pid);
+	limpet_protobuf_append_number(&writer->entry, DUMP_FROM_STARTUP,
+				      model->target->mode == LIMPET_MODE_RUN);
+	limpet_protobuf_append_text(&writer->entry, DUMP_HEAP,
+				    model->target->pages ? "pages" : "malloc");
+	limpet_protobuf_append_number(&writer->entry, DUMP_SAMPLE_BYTES, model->sample_bytes);
+	limpet_protobuf_append_value(&writer->entry, DUMP_START_TIME,
+				     trace_time(writer, history->edges_ns[step]));
+	limpet_protobuf_append_value(&writer->entry, DUMP_TIME,
+				     trace_time(writer, history->edges_ns[step + 1]));
 }
 
 /* In several packets if there are many. */
@@ -436,15 +437,16 @@ static void write_dump(struct writer *writer, uint32_t step)
 	for (uint32_t i = 0; i < count;) {
 		const uint32_t end = count - i > SAMPLES_MAX ? i + SAMPLES_MAX : count;
 
-		put_dump_head(writer, step);
+		append_dump_head(writer, step);
 		for (; i < end; i++)
-			put_sample(writer, writer->changed[i]);
-		limpet_protobuf_put_message(&writer->data, PROFILE_PROCESS, &writer->entry);
-		limpet_protobuf_put_number(&writer->data, PROFILE_CONTINUED, i < count);
-		limpet_protobuf_put_value(&writer->data, PROFILE_INDEX, writer->dump_count++);
-		limpet_protobuf_put_value(&writer->packet, PACKET_TIME,
-					  trace_time(writer, writer->history->edges_ns[step + 1]));
-		limpet_protobuf_put_message(&writer->packet, PACKET_PROFILE, &writer->data);
+			append_sample(writer, writer->changed[i]);
+		limpet_protobuf_append_message(&writer->data, PROFILE_PROCESS, &writer->entry);
+		limpet_protobuf_append_number(&writer->data, PROFILE_CONTINUED, i < count);
+		limpet_protobuf_append_value(&writer->data, PROFILE_INDEX, writer->dump_count++);
+		limpet_protobuf_append_value(
+			&writer->packet, PACKET_TIME,
+			trace_time(writer, writer->history->edges_ns[step + 1]));
+		limpet_protobuf_append_message(&writer->packet, PACKET_PROFILE, &writer->data);
 		flush_packet(writer);
 	}
 }

@@ -107,29 +107,30 @@ static void write_types(struct writer *writer)
 		uint64_t type = string_number(writer, types[i][0]);
 		uint64_t unit = string_number(writer, types[i][1]);
 
-		limpet_protobuf_put_number(&writer->message, TYPE_TYPE, type);
-		limpet_protobuf_put_number(&writer->message, TYPE_UNIT, unit);
+		limpet_protobuf_append_number(&writer->message, TYPE_TYPE, type);
+		limpet_protobuf_append_number(&writer->message, TYPE_UNIT, unit);
 		flush_message(writer, PROFILE_SAMPLE_TYPE);
 	}
 	if (title)
-		limpet_protobuf_put_number(&writer->message, PROFILE_COMMENT,
-					   string_number(writer, title));
-	limpet_protobuf_put_number(&writer->message, PROFILE_DEFAULT_TYPE,
-				   string_number(writer, "inuse_space"));
-	limpet_protobuf_put_number(&writer->message, PROFILE_TIME_NS,
-				   writer->analysis->model->target->wall_ns +
-					   writer->analysis->model->from_ns);
-	limpet_protobuf_put_number(&writer->message, PROFILE_DURATION_NS,
-				   writer->analysis->model->to_ns -
-					   writer->analysis->model->from_ns);
+		limpet_protobuf_append_number(&writer->message, PROFILE_COMMENT,
+					      string_number(writer, title));
+	limpet_protobuf_append_number(&writer->message, PROFILE_DEFAULT_TYPE,
+				      string_number(writer, "inuse_space"));
+	limpet_protobuf_append_number(&writer->message, PROFILE_TIME_NS,
+				      writer->analysis->model->target->wall_ns +
+					      writer->analysis->model->from_ns);
+	limpet_protobuf_append_number(&writer->message, PROFILE_DURATION_NS,
+				      writer->analysis->model->to_ns -
+					      writer->analysis->model->from_ns);
 	if (writer->analysis->model->sample_bytes) {
-		limpet_protobuf_put_number(&writer->inner, TYPE_TYPE,
-					   string_number(writer, "space"));
-		limpet_protobuf_put_number(&writer->inner, TYPE_UNIT,
-					   string_number(writer, "bytes"));
-		limpet_protobuf_put_message(&writer->message, PROFILE_PERIOD_TYPE, &writer->inner);
-		limpet_protobuf_put_number(&writer->message, PROFILE_PERIOD,
-					   writer->analysis->model->sample_bytes);
+		limpet_protobuf_append_number(&writer->inner, TYPE_TYPE,
+					      string_number(writer, "space"));
+		limpet_protobuf_append_number(&writer->inner, TYPE_UNIT,
+					      string_number(writer, "bytes"));
+		limpet_protobuf_append_message(&writer->message, PROFILE_PERIOD_TYPE,
+					       &writer->inner);
+		limpet_protobuf_append_number(&writer->message, PROFILE_PERIOD,
+					      writer->analysis->model->sample_bytes);
 	}
 	/* The profile's own fields: no message around them. */
 	fwrite(writer->message.data, 1, writer->message.count, writer->file);
@@ -149,18 +150,19 @@ static void write_mappings(struct writer *writer)
 		limpet_export_build_id(module, build_id);
 		file = string_number(writer, module->path ? module->path : "");
 		id = string_number(writer, build_id);
-		limpet_protobuf_put_number(&writer->message, MAPPING_ID, i);
-		limpet_protobuf_put_number(&writer->message, MAPPING_START, module->start);
-		limpet_protobuf_put_number(&writer->message, MAPPING_LIMIT, module->end);
-		limpet_protobuf_put_number(&writer->message, MAPPING_OFFSET,
-					   module->start - module->bias);
-		limpet_protobuf_put_number(&writer->message, MAPPING_FILE, file);
-		limpet_protobuf_put_number(&writer->message, MAPPING_BUILD_ID, id);
+		limpet_protobuf_append_number(&writer->message, MAPPING_ID, i);
+		limpet_protobuf_append_number(&writer->message, MAPPING_START, module->start);
+		limpet_protobuf_append_number(&writer->message, MAPPING_LIMIT, module->end);
+		limpet_protobuf_append_number(&writer->message, MAPPING_OFFSET,
+					      module->start - module->bias);
+		limpet_protobuf_append_number(&writer->message, MAPPING_FILE, file);
+		limpet_protobuf_append_number(&writer->message, MAPPING_BUILD_ID, id);
 		/* A sealed trace leaves nothing to look up: a frame without a name has none. */
-		limpet_protobuf_put_number(&writer->message, MAPPING_HAS_FUNCTIONS, model->sealed);
-		limpet_protobuf_put_number(&writer->message, MAPPING_HAS_FILES, model->sealed);
-		limpet_protobuf_put_number(&writer->message, MAPPING_HAS_LINES, model->sealed);
-		limpet_protobuf_put_number(&writer->message, MAPPING_HAS_INLINED, model->sealed);
+		limpet_protobuf_append_number(&writer->message, MAPPING_HAS_FUNCTIONS,
+					      model->sealed);
+		limpet_protobuf_append_number(&writer->message, MAPPING_HAS_FILES, model->sealed);
+		limpet_protobuf_append_number(&writer->message, MAPPING_HAS_LINES, model->sealed);
+		limpet_protobuf_append_number(&writer->message, MAPPING_HAS_INLINED, model->sealed);
 		flush_message(writer, PROFILE_MAPPING);
 	}
 }
@@ -174,10 +176,10 @@ static void write_functions(struct writer *writer)
 		uint64_t name = string_number(writer, function->name);
 		uint64_t file = string_number(writer, function->file);
 
-		limpet_protobuf_put_number(&writer->message, FUNCTION_ID, i + 1ull);
-		limpet_protobuf_put_number(&writer->message, FUNCTION_NAME, name);
-		limpet_protobuf_put_number(&writer->message, FUNCTION_SYSTEM_NAME, name);
-		limpet_protobuf_put_number(&writer->message, FUNCTION_FILE, file);
+		limpet_protobuf_append_number(&writer->message, FUNCTION_ID, i + 1ull);
+		limpet_protobuf_append_number(&writer->message, FUNCTION_NAME, name);
+		limpet_protobuf_append_number(&writer->message, FUNCTION_SYSTEM_NAME, name);
+		limpet_protobuf_append_number(&writer->message, FUNCTION_FILE, file);
 		flush_message(writer, PROFILE_FUNCTION);
 	}
 }
@@ -193,15 +195,16 @@ static void write_location(struct writer *writer, uint32_t node)
 	if (writer->written[location])
 		return;
 	writer->written[location] = true;
-	limpet_protobuf_put_number(&writer->message, LOCATION_ID, location);
-	limpet_protobuf_put_number(&writer->message, LOCATION_MAPPING, at->module);
-	limpet_protobuf_put_number(&writer->message, LOCATION_ADDRESS, at->address - 1);
+	limpet_protobuf_append_number(&writer->message, LOCATION_ID, location);
+	limpet_protobuf_append_number(&writer->message, LOCATION_MAPPING, at->module);
+	limpet_protobuf_append_number(&writer->message, LOCATION_ADDRESS, at->address - 1);
 	for (uint32_t i = 0; i < count; i++) {
 		const struct limpet_location *place = &locations->locations[list[i]];
 
-		limpet_protobuf_put_number(&writer->inner, LINE_FUNCTION, place->function + 1ull);
-		limpet_protobuf_put_number(&writer->inner, LINE_LINE, place->line);
-		limpet_protobuf_put_message(&writer->message, LOCATION_LINE, &writer->inner);
+		limpet_protobuf_append_number(&writer->inner, LINE_FUNCTION,
+					      place->function + 1ull);
+		limpet_protobuf_append_number(&writer->inner, LINE_LINE, place->line);
+		limpet_protobuf_append_message(&writer->message, LOCATION_LINE, &writer->inner);
 	}
 	flush_message(writer, PROFILE_LOCATION);
 }
@@ -209,10 +212,11 @@ static void write_location(struct writer *writer, uint32_t node)
 /* A location without a mapping or an address, for an unknown stack. */
 static void write_unknown(struct writer *writer)
 {
-	limpet_protobuf_put_number(&writer->message, LOCATION_ID,
-				   writer->analysis->locations->address_count + 1ull);
-	limpet_protobuf_put_number(&writer->inner, LINE_FUNCTION, LIMPET_LOCATION_UNKNOWN + 1ull);
-	limpet_protobuf_put_message(&writer->message, LOCATION_LINE, &writer->inner);
+	limpet_protobuf_append_number(&writer->message, LOCATION_ID,
+				      writer->analysis->locations->address_count + 1ull);
+	limpet_protobuf_append_number(&writer->inner, LINE_FUNCTION,
+				      LIMPET_LOCATION_UNKNOWN + 1ull);
+	limpet_protobuf_append_message(&writer->message, LOCATION_LINE, &writer->inner);
 	flush_message(writer, PROFILE_LOCATION);
 }
 
@@ -238,10 +242,10 @@ static void write_sample(struct writer *writer, const struct limpet_model_site *
 	if (!any)
 		limpet_bytes_append_varint(&writer->inner,
 					   writer->analysis->locations->address_count + 1ull);
-	limpet_protobuf_put_message(&writer->message, SAMPLE_LOCATIONS, &writer->inner);
+	limpet_protobuf_append_message(&writer->message, SAMPLE_LOCATIONS, &writer->inner);
 	for (size_t i = 0; i < type_count(writer); i++)
 		limpet_bytes_append_varint(&writer->inner, values[i]);
-	limpet_protobuf_put_message(&writer->message, SAMPLE_VALUES, &writer->inner);
+	limpet_protobuf_append_message(&writer->message, SAMPLE_VALUES, &writer->inner);
 	flush_message(writer, PROFILE_SAMPLE);
 }
 

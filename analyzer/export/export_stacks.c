@@ -69,7 +69,7 @@ static bool add_node(struct limpet_export_stacks *stacks, uint32_t node, uint32_
 	return true;
 }
 
-static bool want_tables(struct limpet_export_stacks *stacks)
+static bool reserve_tables(struct limpet_export_stacks *stacks)
 {
 	if (!stacks->number_of_node)
 		stacks->number_of_node = calloc(stacks->locations->model->node_count + 1ul,
@@ -84,7 +84,7 @@ uint32_t limpet_export_stacks_number(struct limpet_export_stacks *stacks, uint32
 	uint32_t at = node < model->node_count ? node : 0, number = 0;
 	size_t length = 0;
 
-	if (!want_tables(stacks))
+	if (!reserve_tables(stacks))
 		return 0;
 	for (; at && !stacks->number_of_node[at] && !nodes[at].lost; at = nodes[at].parent) {
 		if (limpet_reserve(&stacks->chain, &stacks->chain_capacity, length + 1,

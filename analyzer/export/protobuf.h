@@ -11,40 +11,40 @@
 #include "common/bytes.h"
 
 /* Also 0. */
-static inline void limpet_protobuf_put_value(struct limpet_bytes *message, unsigned field,
-					     uint64_t value)
+static inline void limpet_protobuf_append_value(struct limpet_bytes *message, unsigned field,
+						uint64_t value)
 {
 	limpet_bytes_append_varint(message, (uint64_t)field << 3);
 	limpet_bytes_append_varint(message, value);
 }
 
 /* 0, the default, is left out. */
-static inline void limpet_protobuf_put_number(struct limpet_bytes *message, unsigned field,
-					      uint64_t value)
+static inline void limpet_protobuf_append_number(struct limpet_bytes *message, unsigned field,
+						 uint64_t value)
 {
 	if (value)
-		limpet_protobuf_put_value(message, field, value);
+		limpet_protobuf_append_value(message, field, value);
 }
 
-static inline void limpet_protobuf_put_bytes(struct limpet_bytes *message, unsigned field,
-					     const void *bytes, size_t count)
+static inline void limpet_protobuf_append_bytes(struct limpet_bytes *message, unsigned field,
+						const void *bytes, size_t count)
 {
 	limpet_bytes_append_varint(message, (uint64_t)field << 3 | 2);
 	limpet_bytes_append_varint(message, count);
 	limpet_bytes_append(message, bytes, count);
 }
 
-static inline void limpet_protobuf_put_text(struct limpet_bytes *message, unsigned field,
-					    const char *text)
+static inline void limpet_protobuf_append_text(struct limpet_bytes *message, unsigned field,
+					       const char *text)
 {
-	limpet_protobuf_put_bytes(message, field, text, strlen(text));
+	limpet_protobuf_append_bytes(message, field, text, strlen(text));
 }
 
 /* Empties `inner`. */
-static inline void limpet_protobuf_put_message(struct limpet_bytes *message, unsigned field,
-					       struct limpet_bytes *inner)
+static inline void limpet_protobuf_append_message(struct limpet_bytes *message, unsigned field,
+						  struct limpet_bytes *inner)
 {
-	limpet_protobuf_put_bytes(message, field, inner->data, inner->count);
+	limpet_protobuf_append_bytes(message, field, inner->data, inner->count);
 	message->failed |= inner->failed;
 	limpet_bytes_clear(inner);
 }

@@ -30,7 +30,7 @@ static const char *said(uint64_t rss_bytes, int columns)
 {
 	static char text[LIMPET_TOP_MEMORY_TEXT];
 
-	limpet_top_memory_say(rss_bytes, &parts, columns, text);
+	limpet_top_memory_format(rss_bytes, &parts, columns, text);
 	return text;
 }
 
