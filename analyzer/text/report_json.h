@@ -1,5 +1,5 @@
-/* The report as JSON, for programs: exact numbers, stable keys (limpet-report(1) lists them),
- * unknown is null. */
+/* The report as JSON, for programs: exact numbers, stable keys (cli/limpet.schema.json lists
+ * them), unknown is null. */
 #ifndef LIMPET_ANALYZER_TEXT_REPORT_JSON_H
 #define LIMPET_ANALYZER_TEXT_REPORT_JSON_H
 

@@ -1,6 +1,6 @@
-/* Views as JSON, for programs: exact numbers, stable keys (limpet-report(1) lists them), unknown is
- * null. Trees are lists of nodes that name their parent, since nesting would exceed readers'
- * limits. */
+/* Views as JSON, for programs: exact numbers, stable keys (cli/limpet.schema.json lists them),
+ * unknown is null. Trees are lists of nodes that name their parent, since nesting would exceed
+ * readers' limits. */
 #ifndef LIMPET_ANALYZER_TEXT_VIEW_JSON_H
 #define LIMPET_ANALYZER_TEXT_VIEW_JSON_H
 
