@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/complete.h"
 #include "cli/debug.h"
+#include "cli/libraries.h"
 #include "cli/ui.h"
 #include "common/own_stack.h"
 #include "common/wire.h"
@@ -56,6 +57,7 @@ static int print_version(void)
 {
 	printf("limpet %s (commit %s, agent ABI %u)\n", LIMPET_VERSION, LIMPET_COMMIT,
 	       LIMPET_AGENT_ABI);
+	limpet_libraries_print();
 	return limpet_ui_finish(LIMPET_EXIT_OK);
 }
 

@@ -34,6 +34,7 @@ CLI_SRC := \
 	cli/heap_findings.c \
 	cli/html_file.c \
 	cli/json_output.c \
+	cli/libraries.c \
 	cli/live_names.c \
 	cli/live_target.c \
 	cli/main.c \

@@ -36,12 +36,18 @@ fits() {
 	[[ $1 != *$'\t'* ]]
 }
 
-@test "version names commit and agent ABI" {
-	run --separate-stderr "$LIMPET" --version
-	[[ $status == 0 && -z $stderr ]]
-	[[ $output =~ ^limpet\ [0-9]+\.[0-9]+\.[0-9]+\ \(commit\ [0-9a-z]+,\ agent\ ABI\ [0-9]+\)$ ]]
+@test "version names commit, agent ABI and libraries" {
+	local binary
 	abi=$(sed -n 's/^#define LIMPET_AGENT_ABI \([0-9]*\)u$/\1/p' "$root/common/wire.h")
-	[[ $output == *"agent ABI $abi)" ]]
+	for binary in "$LIMPET" "$LIMPET_STATIC"; do
+		run --separate-stderr "$binary" --version
+		[[ $status == 0 && -z $stderr ]]
+		[[ ${lines[0]} =~ ^limpet\ [0-9]+\.[0-9]+\.[0-9]+\ \(commit\ [0-9a-z]+,\ agent\ ABI\ [0-9]+\)$ ]]
+		[[ ${lines[0]} == *"agent ABI $abi)" ]]
+		[[ ${lines[1]} == "libraries: elfutils "[0-9]* && $output == *" zlib "[0-9]*" glibc "[0-9]* ]] || fail "$output" || return 1
+	done
+	# What libdw needs in its turn.
+	[[ $output == *" liblzma "[0-9]*", bzip2 "[0-9]* ]]
 }
 
 # The decoder of all processors has 77,000 addresses to relocate at each start.
