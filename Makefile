@@ -16,7 +16,8 @@
 #   make lint       format, analysis, rules; make format mends the first
 #   make demo       a leaking node.js server, captured and explained
 #   make pictures   those of README.md, from the demonstration
-#   make install    PREFIX=/usr/local, DESTDIR; make clean: removes build/
+#   make install    PREFIX=/usr/local, DESTDIR; INSTALLED=build/static/limpet: that one
+#   make clean      removes build/
 #   V=1 shows commands; WERROR=1, OPT='-O0 -g' after make clean
 
 MAKEFLAGS += --no-builtin-rules
@@ -43,9 +44,11 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointe
 # Sanitizers' code takes twice as long to compile with more.
 OPT ?= $(if $(SAN),-O1 -g1,-O2 -g)
 CPPFLAGS += -D_GNU_SOURCE -I. -DLIMPET_ARCH=$(ARCH)
+# For a release, whose bytes do not depend on the folder: -ffile-prefix-map.
+FOLDER_MAP ?=
 
 CFLAGS_ALL := -std=gnu11 $(OPT) $(WARN) -fstack-protector-strong -fno-omit-frame-pointer \
-	$(if $(SAN),-fsanitize=$(SAN) -U_FORTIFY_SOURCE) $(CFLAGS)
+	$(if $(SAN),-fsanitize=$(SAN) -U_FORTIFY_SOURCE) $(FOLDER_MAP) $(CFLAGS)
 LDFLAGS_ALL := $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro,-z,now $(LDFLAGS)
 # The decoder, within the binary and for this processor alone: as a library, with all of its processors, it has 77,000
 # addresses to relocate at each start of any command. A null pointer is what its own build has for a processor left out.
@@ -57,7 +60,8 @@ LIBS := -ldw -lelf $(DECODER_LIBS) -lunwind-$(ARCH) -lseccomp -lzstd -lz -l:libi
 CLI_LIBS := -l:libncursesw.a -l:libtinfo.a
 
 VERSION := 0.1.0
-COMMIT := $(shell git -C . rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+# A source tarball has the file.
+COMMIT := $(shell cat .commit 2>/dev/null || git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 
 include common/module.mk
 include agent/module.mk
@@ -82,14 +86,14 @@ $(B)/limpet: $(LIMPET_OBJ)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(LIMPET_OBJ) $(LIBS) $(CLI_LIBS)
 
-# The same objects as one file that needs no other; archives need libraries in their turn.
+# The same objects as one file that needs no other; archives need libraries in their turn. The map says what is in it.
 STATIC_OBJ := $(B)/obj/common/static_libc.o $(B)/obj/analyzer/symbols/static_libelf.o
 SHARED_OBJ := $(B)/obj/analyzer/symbols/shared_libelf.o
 static: $(B)/static/limpet
 $(B)/static/limpet: $(LIMPET_OBJ) $(STATIC_OBJ)
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS_ALL) -static -Wl,--wrap=dlopen,--wrap=getpwuid,--wrap=elf_compress -o $@ $(filter-out $(SHARED_OBJ),$^) $(LIBS) -lunwind -llzma -lbz2 $(CLI_LIBS)
+	$(Q)$(CC) $(LDFLAGS_ALL) -static -Wl,-Map=$@.map -Wl,--wrap=dlopen,--wrap=getpwuid,--wrap=elf_compress -o $@ $(filter-out $(SHARED_OBJ),$^) $(LIBS) -lunwind -llzma -lbz2 $(CLI_LIBS)
 
 $(B)/obj/%.o: %.c
 	$(call say,CC,$<)

@@ -29,7 +29,7 @@ AGENT_ASM := agent/arch/$(ARCH)/thunks.S agent/arch/$(ARCH)/exit.S
 AGENT_OBJ := $(patsubst %.c,$(B)/agent/%.o,$(AGENT_SRC)) $(patsubst %.S,$(B)/agent/%.o,$(AGENT_ASM))
 AGENT_CFLAGS := -std=gnu11 -O2 -g $(WARN) -ffreestanding -fPIC -fvisibility=hidden \
 	-fno-stack-protector -fno-omit-frame-pointer -fasynchronous-unwind-tables -mgeneral-regs-only \
-	-fcf-protection=branch -fno-tree-loop-distribute-patterns -fno-jump-tables -D_GNU_SOURCE -I. -DLIMPET_ARCH=$(ARCH)
+	-fcf-protection=branch -fno-tree-loop-distribute-patterns -fno-jump-tables -D_GNU_SOURCE -I. -DLIMPET_ARCH=$(ARCH) $(FOLDER_MAP)
 # Some of these are GCC's own: a build of the rest by another compiler names the agent's.
 AGENT_CC ?= $(CC)
 AGENT_LDFLAGS := -shared -nostdlib -Wl,-z,defs,-z,now,-z,norelro,-z,noexecstack \

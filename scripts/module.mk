@@ -141,9 +141,11 @@ FISHDIR := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 INCLUDEDIR := $(DESTDIR)$(PREFIX)/include
 SHAREDIR := $(DESTDIR)$(PREFIX)/share/limpet
 
-install: all
+INSTALLED ?= $(B)/limpet
+
+install: $(INSTALLED)
 	install -d '$(BINDIR)' '$(MANDIR)/man1' '$(MANDIR)/man5' '$(BASHDIR)' '$(ZSHDIR)' '$(FISHDIR)' '$(INCLUDEDIR)' '$(SHAREDIR)'
-	install -m 755 $(B)/limpet '$(BINDIR)/limpet'
+	install -m 755 $(INSTALLED) '$(BINDIR)/limpet'
 	install -m 644 agent/include/limpet.h '$(INCLUDEDIR)/limpet.h'
 	install -m 644 cli/limpet.schema.json '$(SHAREDIR)/limpet.schema.json'
 	$(if $(MAN1),install -m 644 $(MAN1) '$(MANDIR)/man1/')
