@@ -17,6 +17,8 @@
 #   make demo       a leaking node.js server, captured and explained
 #   make pictures   those of README.md, from the demonstration
 #   make install    PREFIX=/usr/local, DESTDIR; INSTALLED=build/static/limpet: that one
+#   make dist       what is released, from the commit: packages and tarballs;
+#                   make dist-sources: the sources of the libraries in them
 #   make clean      removes build/
 #   V=1 shows commands; WERROR=1, OPT='-O0 -g' after make clean
 
@@ -72,6 +74,7 @@ include analyzer/module.mk
 include cli/module.mk
 include test/module.mk
 include scripts/module.mk
+include packaging/module.mk
 
 # All but the command line; the tests link against it.
 LIB_SRC := $(COMMON_SRC) $(INJECTOR_SRC) $(COLLECTOR_SRC) $(EXPLAIN_SRC) $(ANALYZER_SRC)

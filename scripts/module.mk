@@ -47,7 +47,7 @@ LINT_C := $(sort $(foreach d,$(LINT_DIRECTORIES),$(wildcard $d/*.c $d/arch/*/*.c
 LINT_H := $(sort $(foreach d,$(LINT_DIRECTORIES),$(wildcard $d/*.h $d/arch/*/*.h)))
 LINT_SHELL := $(sort $(wildcard scripts/*.bash test/integration/*.bash test/integration/*.bats \
 	test/torture/*.bats test/torture/*.bash test/programs/*.bats cli/completions/*.bash) .ci/run test/traces/keep \
-	$(shell grep -lE '^\#!/bin/(ba)?sh' scripts/* 2>/dev/null))
+	$(shell grep -lE '^\#!/bin/(ba)?sh' scripts/* packaging/* 2>/dev/null))
 LINT_MAN := $(sort $(wildcard man/*.[1-8]))
 # Tests and targets are held to the compiler's warnings: their odd code is what they are for.
 TIDY_C := $(filter-out test/%,$(LINT_C))
