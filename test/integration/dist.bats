@@ -139,3 +139,136 @@ is_limpet() {
 	lintian --fail-on error,warning,info --info "$dist"/*.deb >lintian.say 2>lintian.err || fail "$(<lintian.say)"
 	[[ ! -s lintian.say ]] || fail "$(<lintian.say)"
 }
+
+# ------------------------------------------------------------------ systems
+
+# within_root COMMAND...: in the root directory `system`, with its own /proc.
+within_root() {
+	# shellcheck disable=SC2016
+	unshare --mount --propagation private bash -c 'mount -t proc proc system/proc && exec env -i PATH=/usr/bin:/bin:/usr/sbin:/sbin \
+		HOME=/root LC_ALL=C.UTF-8 chroot system "$@"' within_root "$@"
+}
+
+# files_of: what is in the system, but for what dpkg, apt and rpm note of themselves.
+files_of() {
+	(cd system && find . -xdev -type d -printf '%p/\n' -o -printf '%p %s %l\n') |
+		grep -vE '^\./(proc|var/(log|lib/(apt|dpkg|rpm)|cache/(apt|debconf)))/' | LC_ALL=C sort
+}
+
+# attaches_within LIMPET: it captures storm and reports on it, all within the system.
+attaches_within() {
+	local limpet=$1
+	cp "${storm:-$TARGETS/storm}" system/storm
+	start storm within_root /storm --threads 2
+	within_root "$limpet" doctor "$pid" >doctor.text
+	[[ $(<doctor.text) == *"can attach to 'storm'"* ]] || fail "$(<doctor.text)" || return 1
+	within_root "$limpet" attach "$pid" -o /storm.limpet "${patiently[@]}" >attach.say 2>attach.err </dev/null 3>&- &
+	limpet_job=$!
+	limpet_jobs+=("$limpet_job")
+	wait_until 60 capturing "$pid" within_root "$limpet" || return 1
+	tell storm "leak 21" leaked || return 1
+	within_root "$limpet" stop "$pid" || return 1
+	attached 0 || return 1
+	within_root "$limpet" report /storm.limpet --json >report.json || return 1
+	expect '.capture.complete and .capture.agent_unloaded and .totals.allocations == 21' || return 1
+	expect '.sites[0].stack[0] | .function == "storm_leak" and .line > 0' || return 1
+	nothing_of_ours "$pid" || return 1
+	finish storm || return 1
+	rm system/storm system/storm.limpet
+}
+
+# debian_like SUITE [MIRROR]: a fresh `system`.
+debian_like() {
+	((EUID == 0)) || skip "chroot takes root"
+	mmdebstrap --quiet --variant=minbase --include=perl-base "$1" system "${@:2}" 2>mmdebstrap.err ||
+		skip "mmdebstrap cannot make $1: $(grep '^E:' mmdebstrap.err | head -n 1)"
+}
+
+# A program of the system itself, which says what its libc is.
+attaches_to_its_perl() {
+	# shellcheck disable=SC2016
+	start perl within_root perl -e '$| = 1; print "ready $$\n"; while (<STDIN>) { last if /quit/; push @kept, map { "x" x 5000 } 1 .. 1000; print "kept\n" }'
+	within_root limpet attach "$pid" -o /perl.limpet "${patiently[@]}" >perl.say 2>perl.err </dev/null 3>&- &
+	limpet_job=$!
+	limpet_jobs+=("$limpet_job")
+	wait_until 60 capturing "$pid" within_root limpet || return 1
+	tell perl keep kept || return 1
+	within_root limpet stop "$pid" || return 1
+	attached 0 || return 1
+	within_root limpet report /perl.limpet --json >report.json || return 1
+	expect '.capture.complete and .capture.agent_unloaded and .totals.live_allocations >= 1000' || return 1
+	expect '.target.allocators == "glibc " + $glibc' --arg glibc "$1" || return 1
+	finish perl || return 1
+	rm system/perl.limpet
+}
+
+# installs_deb GLIBC: there, it works, and goes without a trace.
+installs_deb() {
+	local before
+	same "glibc" "$(within_root dpkg-query -W -f '${Version}' libc6 | sed 's/-.*//')" "$1" || return 1
+	before=$(files_of)
+	cp "$dist"/limpet_*.deb system/limpet.deb
+	within_root apt-get install -y -o Dpkg::Use-Pty=0 /limpet.deb >dpkg.say 2>dpkg.err
+	is_limpet system/usr/bin/limpet || return 1
+	same "dpkg --verify" "$(within_root dpkg --verify limpet)" "" || return 1
+	attaches_within limpet || return 1
+	attaches_to_its_perl "$1" || return 1
+	within_root apt-get purge -y -o Dpkg::Use-Pty=0 limpet >>dpkg.say 2>>dpkg.err
+	rm system/limpet.deb
+	diff <(echo "$before") <(files_of)
+}
+
+# bats test_tags=release
+@test "deb: installs in a fresh Debian 12, attaches, and goes without a trace" {
+	debian_like bookworm
+	installs_deb 2.36
+}
+
+# bats test_tags=release
+@test "deb: installs in a fresh Debian 13, attaches, and goes without a trace" {
+	debian_like trixie
+	installs_deb 2.41
+}
+
+# bats test_tags=release
+@test "deb: installs in a fresh Ubuntu 24.04, attaches, and goes without a trace" {
+	[[ -n ${UBUNTU_MIRROR:-} ]] || skip "UBUNTU_MIRROR names no mirror of Ubuntu"
+	debian_like noble "$UBUNTU_MIRROR"
+	installs_deb 2.39
+}
+
+# A root with nothing but what the package brings: rpm itself stays outside.
+# bats test_tags=release
+@test "rpm: installs in an empty root, attaches, and goes without a trace" {
+	local before library
+	((EUID == 0)) || skip "chroot takes root"
+	# With the directories that every such system has.
+	mkdir -p system/{proc,tmp,var/lib} system/usr/{bin,include} system/usr/share/{bash-completion/completions,doc,man/man1,man/man5}
+	while read -r library; do
+		install -D "$library" "system$library"
+	done < <(ldd "$TARGETS/storm" | grep -oE '/[^ ]+')
+	before=$(files_of)
+	rpm --root "$work/system" --dbpath /var/lib/rpm -i "$dist"/*.rpm 2>rpm.err
+	same "rpm --verify" "$(rpm --root "$work/system" --dbpath /var/lib/rpm --verify limpet)" ""
+	attaches_within /usr/bin/limpet
+	rpm --root "$work/system" --dbpath /var/lib/rpm -e limpet 2>>rpm.err
+	diff <(echo "$before") <(files_of)
+}
+
+# Alpine's libc and shell, from Debian's packages: no glibc is there.
+# bats test_tags=release
+@test "tarball: works in a root with musl and busybox alone" {
+	((EUID == 0)) || skip "chroot takes root"
+	mkdir -p system/{bin,lib,proc,tmp}
+	cp /lib/ld-musl-x86_64.so.1 system/lib
+	cp "$(command -v busybox)" system/bin
+	ln -s busybox system/bin/sh
+	ln -s busybox system/bin/tar
+	ln -s busybox system/bin/gzip
+	mkdir -p system/usr/local
+	cp "$dist"/limpet-*-linux-x86_64.tar.gz system/tmp
+	# As README.md says.
+	within_root sh -c 'tar -xzf /tmp/limpet-*-linux-x86_64.tar.gz -C /usr/local --strip-components=1'
+	is_limpet system/usr/local/bin/limpet
+	storm=$TARGETS/storm-musl attaches_within /usr/local/bin/limpet
+}
