@@ -69,6 +69,7 @@ setup() {
 	# What the commands of the guide find: a sudo that is none, and Debian's programs.
 	mkdir -p bin build/static
 	cp "$LIMPET_STATIC" build/static
+	ln -s "$root/packaging" packaging
 	printf '#!/bin/sh\nexec "$@"\n' >bin/sudo
 	printf '#!/bin/sh\nexec "%s" "$@"\n' "$LIMPET" >bin/limpet
 	cat >bin/docker <<-'END'
@@ -292,7 +293,7 @@ flags_of() {
 		if pod:
 		    assert top["kind"] == "DaemonSet" and pod["hostPID"] is True
 		    assert top["spec"]["selector"]["matchLabels"] == top["spec"]["template"]["metadata"]["labels"]
-		    assert container["command"] == ["sleep", "infinity"] and container["image"] == "limpet"
+		    assert container["command"] == ["sleep", "infinity"] and container["image"] == "limpet:busybox"
 		    flags += ["--pid", "host"]
 		    limit = container["resources"]["limits"]["memory"]
 		    flags += ["--memory", f"{int(limit[:-2]) * MIB[limit[-2:]]}m"]
@@ -306,7 +307,7 @@ flags_of() {
 
 # pod OPTION...: a container `limpet` that waits, as the guide's do.
 pod() {
-	docker run -d --rm --name limpet --network none --entrypoint sleep "$@" limpet infinity >pod.id
+	docker run -d --rm --name limpet --network none --entrypoint sleep "$@" limpet:busybox infinity >pod.id
 }
 
 # in_pod REGEX: the guide's line `kubectl exec ... -- limpet REGEX`, run in `limpet`. Its PID is ours.
@@ -340,7 +341,7 @@ captured_in_pod() {
 # bats test_tags=release
 @test "kubernetes: the ephemeral container's security context, and a profile's" {
 	local flags
-	do_guide image >image.say
+	do_guide image-busybox >image.say
 	app --security-opt seccomp=unconfined
 	guide_file limpet-debug.yaml
 	mapfile -t flags < <(flags_of limpet-debug.yaml)
@@ -355,11 +356,43 @@ captured_in_pod() {
 	finish app
 }
 
+# by_one_command NUMBER OPTION...: the guide's NUMBERth command that begins an ephemeral container, as that container,
+# with the rights of kubectl's profile "general". It is given as long as it takes, not half a minute.
+by_one_command() {
+	local line image
+	line=$(sed -n 's/^kubectl debug mypod -it //p' "$guide" | sed -n "$1p" | sed 's/ -d 30s/ -d 10m/')
+	[[ $line == --image=*" --target=app --profile=general -- "* ]] || fail "no such command: $line" || return 1
+	image=${line#--image=}
+	image=${image%% *}
+	eval "within 120 docker run --rm --network none --pid container:app --security-opt seccomp=unconfined --cap-add SYS_PTRACE \
+		${*:2} --entrypoint '' $image ${line#* -- }"
+}
+
+# track: container | Kubernetes, one command: its rights, by Docker | attach | `limpet explain`, and a capture with its report, by `kubectl debug`
+# bats test_tags=release
+@test "kubernetes: the guide's commands that begin, look and report at once" {
+	do_guide image >image.say
+	do_guide image-busybox >>image.say
+	app --security-opt seccomp=unconfined
+	by_one_command 1 >explain.text
+	grep -q "resident" explain.text
+	by_one_command 2 --name limpet >report.text 2>attach.err </dev/null 3>&- &
+	limpet_job=$!
+	limpet_jobs+=("$limpet_job")
+	wait_until 60 capturing 1 docker exec limpet limpet
+	tell app "leak 21" leaked
+	within 60 docker exec limpet limpet stop 1
+	attached 0
+	grep -q storm_leak report.text
+	nothing_of_ours "$outside"
+	finish app
+}
+
 # track: container | Kubernetes, DaemonSet: its securityContext, by Docker | attach | the same
 # bats test_tags=release
 @test "kubernetes: the DaemonSet's security context, with the node's processes" {
 	local flags
-	do_guide image >image.say
+	do_guide image-busybox >image.say
 	# The filter of Docker's default profile, as RuntimeDefault is: it can be read.
 	app
 	guide_file limpet-daemonset.yaml

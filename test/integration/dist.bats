@@ -87,6 +87,7 @@ is_limpet() {
 	(cd rpm && rpm2cpio "$rpm" | busybox cpio -idm 2>../cpio.err)
 	# Debian's own files aside.
 	rm -r deb/usr/share/lintian deb/usr/share/doc/limpet rpm/usr/share/doc/limpet
+	mv rpm/usr/share/zsh/site-functions rpm/usr/share/zsh/vendor-completions
 	diff -r deb rpm
 }
 
