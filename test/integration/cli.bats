@@ -122,7 +122,7 @@ options() {
 
 # Each as its shell completes: --name, --name=value, the value of an option with a file's function, a process, a file.
 @test "bash, zsh and fish complete options, their values, processes and functions of a trace" {
-	local shell lines="--on-overload|attach --on
+	local shell typed="--on-overload|attach --on
 pprof|export storm.trace --format=pp
 storm_leak|report storm.trace --view callers=storm_le
 $$|stacks $$
@@ -133,7 +133,7 @@ storm.trace|report storm.tr"
 			echo "$shell is not installed" >&3
 			continue
 		fi
-		completes_$shell "$lines" || fail "$shell" || return 1
+		completes_$shell "$typed" || fail "$shell" || return 1
 	done
 }
 # completes_SHELL LINES: each is what the last word of a line becomes, '|', and that line.
