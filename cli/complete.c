@@ -11,6 +11,7 @@
 #include "analyzer/trace/trace_reader.h"
 #include "cli/ui.h"
 #include "collector/control/control_client.h"
+#include "common/array.h"
 #include "common/begins.h"
 #include "common/plain_text.h"
 #include "common/units.h"
@@ -27,6 +28,8 @@ struct typing {
 	const char *value;                  /* of it, so far: within `word`, after "--name=" */
 	const char *operands[2];
 	int operand_count, first_operand; /* its place among the words */
+	int word_count;                   /* with the one that is typed */
+	bool only_operands;               /* after "--" */
 };
 
 void limpet_complete_add(const char *word, const char *candidate, const char *what)
@@ -41,6 +44,9 @@ static void add_value(const struct typing *typing, const char *before_end, const
 {
 	char *candidate = NULL;
 
+	/* A name in a trace may be anything; one with a line's end would begin a line of ours. */
+	if (limpet_plain_text_check(value) < 0)
+		return;
 	if (asprintf(&candidate, "%.*s%s", (int)(before_end - typing->word), typing->word, value) <
 	    0)
 		return;
@@ -137,29 +143,46 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+/* Sorted, each once. */
+static size_t unique(const char **names, size_t count)
+{
+	size_t kept = 0;
+
+	if (count)
+		qsort(names, count, sizeof(*names), compare_names);
+	for (size_t i = 0; i < count; i++)
+		if (!kept || strcmp(names[kept - 1], names[i]) != 0)
+			names[kept++] = names[i];
+	return kept;
+}
+
 static void add_functions_of(const struct typing *typing, const char *from,
 			     const struct limpet_model *model)
 {
 	const struct limpet_model_address *addresses;
 	const size_t count = limpet_model_addresses(model, &addresses);
-	LIMPET_FREE const char **names = calloc(FUNCTIONS_MOST, sizeof(*names));
-	size_t found = 0;
+	LIMPET_FREE const char **names = NULL;
+	size_t found = 0, capacity = 0;
 
-	for (size_t i = 0; names && i < count && found < FUNCTIONS_MOST; i++) {
+	for (size_t i = 0; i < count; i++) {
 		const struct limpet_model_frame *frames;
+		const uint32_t frame_count = limpet_model_symbols(model, addresses[i].module,
+								  addresses[i].address, &frames);
 
-		/* Names with parameters would have to be quoted. */
-		if (limpet_model_symbols(model, addresses[i].module, addresses[i].address,
-					 &frames) &&
-		    frames[0].function && limpet_begins(frames[0].function, from) &&
-		    !strpbrk(frames[0].function, "(<"))
-			names[found++] = frames[0].function;
+		for (uint32_t k = 0; k < frame_count; k++) {
+			const char *name = frames[k].function;
+
+			/* Names with parameters would have to be quoted. */
+			if (!name || !limpet_begins(name, from) || strpbrk(name, "(<"))
+				continue;
+			if (limpet_reserve(&names, &capacity, found + 1, sizeof(*names)) < 0)
+				return;
+			names[found++] = name;
+		}
 	}
-	if (found)
-		qsort(names, found, sizeof(*names), compare_names);
-	for (size_t i = 0; i < found; i++)
-		if (!i || strcmp(names[i - 1], names[i]) != 0)
-			add_value(typing, from, names[i], NULL);
+	found = unique(names, found);
+	for (size_t i = 0; i < found && i < FUNCTIONS_MOST; i++)
+		add_value(typing, from, names[i], NULL);
 }
 
 /* `from`: where in the word the function's name begins. */
@@ -232,21 +255,23 @@ static void add_operands(const struct typing *typing)
 	if (takes & LIMPET_TAKES_TRACE)
 		puts(":files");
 	if (takes & LIMPET_TAKES_COMMAND)
-		puts(":command 1");
+		printf(":command %d\n", typing->word_count);
 }
 
-/* The option of that word, "--name", "--name=..." or "-x"; NULL: none with a value. */
+/* The option with a value of that word: "--name", "--name=...", "-x" or the last of "-qx"; NULL:
+ * none. */
 static const struct limpet_option *option_of(const struct limpet_line *command, const char *word)
 {
 	const size_t length = strcspn(word, "=");
+	const char last = word[0] ? word[strlen(word) - 1] : 0;
 
 	for (const struct limpet_option *option = command->options; option->name; option++) {
-		const bool is_long = limpet_begins(word, "--") && length > 2 &&
-				     !strncmp(option->name, word + 2, length - 2) &&
-				     !option->name[length - 2];
+		const bool is_long = limpet_begins(word, "--");
+		const bool is_named = is_long && !strncmp(option->name, word + 2, length - 2) &&
+				      !option->name[length - 2];
 
-		if (option->value && (is_long || (word[0] == '-' && word[1] == option->letter &&
-						  option->letter && !word[2])))
+		if (option->value &&
+		    (is_named || (!is_long && option->letter && option->letter == last)))
 			return option;
 	}
 	return NULL;
@@ -254,14 +279,13 @@ static const struct limpet_option *option_of(const struct limpet_line *command, 
 
 static void read_words(struct typing *typing, int count, char *const *words)
 {
-	bool only_operands = false;
-
+	typing->word_count = count;
 	typing->word = typing->value = words[count - 1];
 	for (int i = 0; i < count - 1; i++) {
-		const bool is_option = !only_operands && words[i][0] == '-' && words[i][1];
+		const bool is_option = !typing->only_operands && words[i][0] == '-' && words[i][1];
 
 		if (is_option && !strcmp(words[i], "--")) {
-			only_operands = true;
+			typing->only_operands = true;
 		} else if (is_option) {
 			const struct limpet_option *option = option_of(typing->command, words[i]);
 
@@ -275,10 +299,10 @@ static void read_words(struct typing *typing, int count, char *const *words)
 			if (typing->operand_count < 2)
 				typing->operands[typing->operand_count] = words[i];
 			typing->operand_count++;
-			only_operands |= typing->command->ends_at_operand;
+			typing->only_operands |= typing->command->ends_at_operand;
 		}
 	}
-	if (!typing->option && !only_operands && strchr(typing->word, '=')) {
+	if (!typing->option && !typing->only_operands && strchr(typing->word, '=')) {
 		typing->option = option_of(typing->command, typing->word);
 		typing->value = strchr(typing->word, '=') + 1;
 	}
@@ -295,7 +319,7 @@ int limpet_complete(const struct limpet_line *command, int count, char *const *w
 		add_values(&typing);
 	else if (command->ends_at_operand && typing.operand_count)
 		printf(":command %d\n", typing.first_operand + 1);
-	else if (typing.word[0] == '-')
+	else if (typing.word[0] == '-' && !typing.only_operands)
 		add_options(&typing);
 	else
 		add_operands(&typing);

@@ -1,7 +1,7 @@
 /* What a shell may complete, for the scripts in cli/completions: `limpet complete WORD...`, whose
  * last word is being typed, prints a candidate a line, a tab, and what it is. A line that begins
- * with ':' is for the script: ":files", ":directories"; ":command N": from word N on it is another
- * program's command line. */
+ * with ':' is for the script: ":files", ":directories"; ":command N": from word N on (the name of
+ * limpet's command is word 0) it is another program's command line. */
 #ifndef LIMPET_CLI_COMPLETE_H
 #define LIMPET_CLI_COMPLETE_H
 

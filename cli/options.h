@@ -44,7 +44,7 @@ struct limpet_line {
 		name, 0, NULL, help, LIMPET_LINE_FIRST_FLAG + (int)offsetof(type, member), NULL \
 	}
 #define LIMPET_LINE_FIRST_FLAG 0x1000
-/* Taken, for scripts, and not offered. */
+/* Accepted, for scripts, but neither in the help nor completed. */
 #define LIMPET_LINE_HIDDEN(name, letter, argument, id) \
 	{                                              \
 		name, letter, argument, NULL, id, NULL \

@@ -131,8 +131,11 @@ static char *format_holder(const struct limpet_evidence *it, bool peak, uint64_t
 		return strdup("");
 	if (limpet_evidence_holder(it, peak, &holder) < 0)
 		return NULL;
-	who = limpet_culprit_words(&holder, true);
-	if (who && asprintf(&text, ", %.0f %% of it under %s", 100 * holder.share, who) < 0)
+	/* All of it is under functions without a name. */
+	who = holder.node ? limpet_culprit_words(&holder, true) : NULL;
+	if (!holder.node)
+		text = strdup("");
+	else if (who && asprintf(&text, ", %.0f %% of it under %s", 100 * holder.share, who) < 0)
 		text = NULL;
 	limpet_culprit_done(&holder);
 	return text;
@@ -150,8 +153,9 @@ static char *format_unjudged(const struct limpet_evidence *it, const char *time,
 				limpet_units_format_bytes(live, totals->peak_bytes),
 				limpet_units_format_duration(at, totals->peak_ns), holder);
 	else
-		code = asprintf(&text, "%s %s to tell what grows; %s is live%s.", time,
-				it->seconds < LEAST_SECONDS ? "is too short" : "tells too little",
+		code = asprintf(&text, "%s %s what grows; %s is live%s.", time,
+				it->model->sample_bytes ? "of samples do not tell"
+							: "is too short to tell",
 				limpet_units_format_bytes(live, totals->live_bytes), holder);
 	return code < 0 ? NULL : text;
 }

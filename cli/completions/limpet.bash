@@ -3,41 +3,51 @@
 
 _limpet()
 {
-	local program=${COMP_WORDS[0]} word i words=() current
+	local program=${COMP_WORDS[0]} line=${COMP_LINE} gap word i words=() first=() typed
 
-	# The shell takes --name=value apart.
-	for ((i = 1; i <= COMP_CWORD; i++)); do
-		if ((${#words[@]})) && [[ ${COMP_WORDS[i]} == = || ${COMP_WORDS[i - 1]} == = ]]; then
+	# The shell takes --name=value and a::b apart; what stands without a blank between is one word.
+	for ((i = 0; i <= COMP_CWORD; i++)); do
+		gap=${line%%[![:space:]]*}
+		line=${line#"$gap"}
+		line=${line#"${COMP_WORDS[i]}"}
+		if ((i > 1)) && [[ ! $gap ]]; then
 			words[-1]+=${COMP_WORDS[i]}
-		else
-			words+=("${COMP_WORDS[i]}")
+		elif ((i)); then
+			words+=("${COMP_WORDS[i]}") first+=("$i")
 		fi
 	done
-	current=${words[-1]}
+	# Of the last word, what the shell keeps.
+	word=${COMP_WORDS[COMP_CWORD]}
+	[[ ${word//[=:]/} ]] || word=
+	typed=${words[-1]%"$word"}
 
 	COMPREPLY=()
 	while IFS=$'\t' read -r word _; do
 		case $word in
 		:files)
 			compopt -o filenames 2>/dev/null
-			mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -f -- "${current##*=}")
+			mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -f -- "${words[-1]#"$typed"}")
 			;;
 		:directories)
 			compopt -o filenames 2>/dev/null
-			mapfile -t COMPREPLY < <(compgen -d -- "${current##*=}")
+			mapfile -t COMPREPLY < <(compgen -d -- "${words[-1]#"$typed"}")
 			;;
 		:command*)
-			i=$((${word#:command } + 1))
+			i=${first[${word#:command }]}
 			if declare -F _command_offset >/dev/null; then
 				_command_offset "$i"
 			elif ((i == COMP_CWORD)); then
-				mapfile -t COMPREPLY < <(compgen -c -- "$current")
+				mapfile -t COMPREPLY < <(compgen -c -- "${words[-1]}")
 			else
 				compopt -o default 2>/dev/null
 			fi
 			return
 			;;
-		*) COMPREPLY+=("${word##*=}") ;;
+		*)
+			# Names in a trace may have what the shell would expand.
+			printf -v word %q "${word#"$typed"}"
+			COMPREPLY+=("$word")
+			;;
 		esac
 	done < <("$program" complete "${words[@]}" 2>/dev/null)
 }

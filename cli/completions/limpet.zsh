@@ -9,8 +9,10 @@ _limpet()
 	for line in "${(@f)$("$words[1]" complete "${(@Q)words[2,CURRENT]}" 2>/dev/null)}"; do
 		case $line in
 		'') ;;
-		:files) _files ;;
-		:directories) _files -/ ;;
+		:files | :directories)
+			[[ $words[CURRENT] == -*=* ]] && compset -P '*='
+			if [[ $line == :files ]]; then _files; else _files -/; fi
+			;;
 		:command*)
 			shift $((${line#:command } + 1)) words
 			CURRENT=$((CURRENT - ${line#:command } - 1))

@@ -106,10 +106,10 @@ options() {
 	# shellcheck source=cli/completions/limpet.bash
 	source "$root/cli/completions/limpet.bash"
 	for command in $(commands); do
-		COMP_WORDS=("$LIMPET" "$command") COMP_CWORD=1
+		COMP_WORDS=("$LIMPET" "$command") COMP_CWORD=1 COMP_LINE="$LIMPET $command"
 		_limpet
 		[[ " ${COMPREPLY[*]} " == *" $command "* ]] || fail "$command is not completed"
-		COMP_WORDS=("$LIMPET" "$command" --) COMP_CWORD=2
+		COMP_WORDS=("$LIMPET" "$command" --) COMP_CWORD=2 COMP_LINE="$LIMPET $command --"
 		_limpet
 		same "completion of $command" "$(printf '%s\n' "${COMPREPLY[@]}")" "$(options "$command")" || return 1
 		same "help of $command" "$("$LIMPET" "$command" --help | grep -oE '^ +(-., )?--[a-z-]+' | grep -oE -- '--[a-z-]+')" \
@@ -126,8 +126,13 @@ options() {
 pprof|export storm.trace --format=pp
 storm_leak|report storm.trace --view callers=storm_le
 $$|stacks $$
-storm.trace|report storm.tr"
+storm.trace|report storm.tr
+storm.trace|export x --output=storm.t
+storm_operate|run --output=x storm_op"
 	cp "$root/test/traces/storm.trace" .
+	mkdir programs
+	ln -s /bin/true programs/storm_operate
+	PATH=$PWD/programs:$PATH
 	for shell in bash zsh fish; do
 		if ! command -v $shell >/dev/null; then
 			echo "$shell is not installed" >&3
@@ -142,7 +147,8 @@ completes_bash() {
 	# shellcheck source=cli/completions/limpet.bash
 	source "$root/cli/completions/limpet.bash"
 	while IFS='|' read -r want line; do
-		read -ra COMP_WORDS <<<"$LIMPET ${line//=/ = }"
+		COMP_LINE="$LIMPET $line"
+		read -ra COMP_WORDS <<<"${COMP_LINE//=/ = }"
 		COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
 		_limpet
 		same "limpet $line" "${COMPREPLY[*]}" "$want" || return 1
@@ -154,7 +160,9 @@ completes_zsh() {
 	while IFS='|' read -r want line; do
 		LINE="$LIMPET $line" zsh -fc '
 			compadd() { print -rl -- $candidates }
+			compset() { words[-1]=${words[-1]#*=} }
 			_files() { print -rl -- ${words[-1]}*(N) }
+			_normal() { print -rl -- ${(k)commands[(I)$words[CURRENT]*]} }
 			words=(${=LINE}) CURRENT=$#words
 			source "$1"' zsh "$root/cli/completions/limpet.zsh" >said 2>&1
 		same "limpet $line" "$(sed 's/.*=//' said)" "$want" || return 1
