@@ -96,6 +96,17 @@ static inline struct limpet_counts limpet_counts_less(const struct limpet_counts
 		.freed_bytes = from->freed_bytes - less->freed_bytes,
 		.temporary = from->temporary - less->temporary};
 }
+static inline void limpet_size_counts_add(struct limpet_size_counts *to,
+					  const struct limpet_size_counts *from)
+{
+	to->allocations += from->allocations;
+	to->allocated_bytes += from->allocated_bytes;
+}
+/* The allocations alone. */
+static inline struct limpet_size_counts limpet_counts_allocated(const struct limpet_counts *counts)
+{
+	return (struct limpet_size_counts){counts->allocations, counts->allocated_bytes};
+}
 static inline void limpet_map_counts_add(struct limpet_map_counts *to,
 					 const struct limpet_map_counts *from)
 {
@@ -112,12 +123,12 @@ struct limpet_scale {
 };
 #define LIMPET_SCALE_WHOLE ((struct limpet_scale){0, 0})
 #define LIMPET_SCALE_SAMPLED ((struct limpet_scale){16, 8})
-/* The nearest whole number. */
+/* The nearest whole number; 0 for a difference below it: the figures of a trace may be wrong. */
 static inline uint64_t limpet_unscaled(uint64_t value, unsigned bits)
 {
-	if (!bits)
-		return value;
-	return (int64_t)value < 0 ? 0 : (value >> bits) + (value >> (bits - 1) & 1);
+	if ((int64_t)value < 0)
+		return 0;
+	return bits ? (value >> bits) + (value >> (bits - 1) & 1) : value;
 }
 /* From whole numbers, and back to them. */
 struct limpet_counts limpet_counts_scaled(const struct limpet_counts *counts,

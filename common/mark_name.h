@@ -1,5 +1,5 @@
-/* Names of marks: times of a capture that the user named. The control socket, the recorder and the
- * reader of traces check them alike. */
+/* Names of marks: times of a capture that the user named. The control socket and the recorder
+ * check them alike; a trace may have any that is not empty. */
 #ifndef LIMPET_COMMON_MARK_NAME_H
 #define LIMPET_COMMON_MARK_NAME_H
 

@@ -52,15 +52,6 @@ bool limpet_model_counts_of_row(const struct limpet_model_counts *sums,
 	}
 }
 
-static void add_size(struct limpet_model_counts *sums, uint64_t size,
-		     const struct limpet_counts *counts)
-{
-	struct limpet_size_counts *bucket = &sums->sizes[limpet_trace_size_bucket(size)];
-
-	bucket->allocations += counts->allocations;
-	bucket->allocated_bytes += counts->allocated_bytes;
-}
-
 static void add_munmap(struct limpet_model_counts *sums, uint64_t bytes)
 {
 	sums->totals.munmaps++;
@@ -94,6 +85,7 @@ int limpet_model_counts_add_row(struct limpet_model_counts *sums,
 				const struct limpet_trace_event *row)
 {
 	struct limpet_site_count *site;
+	struct limpet_size_counts size;
 	struct limpet_counts counts;
 
 	sums->totals.events += row->counted;
@@ -119,7 +111,8 @@ int limpet_model_counts_add_row(struct limpet_model_counts *sums,
 	limpet_counts_add(&site->counts, &counts);
 	limpet_counts_add(&sums->totals.counts, &counts);
 	sums->totals.inferred_frees += row->kind == LIMPET_ROW_INFERRED_FREE;
-	add_size(sums, row->size, &counts);
+	size = limpet_counts_allocated(&counts);
+	limpet_size_counts_add(&sums->sizes[limpet_trace_size_bucket(row->size)], &size);
 	return 0;
 }
 
@@ -131,10 +124,11 @@ int limpet_model_counts_add_period(struct limpet_model_counts *sums,
 	sums->totals = period->totals;
 	sums->totals.counts = limpet_counts_scaled(&period->totals.counts, sums->scale);
 	for (unsigned i = 0; i < LIMPET_TRACE_SIZE_BUCKETS; i++) {
-		sums->sizes[i].allocations += period->sizes[i].allocations
-					      << sums->scale.block_bits;
-		sums->sizes[i].allocated_bytes += period->sizes[i].allocated_bytes
-						  << sums->scale.byte_bits;
+		const struct limpet_size_counts size = {
+			period->sizes[i].allocations << sums->scale.block_bits,
+			period->sizes[i].allocated_bytes << sums->scale.byte_bits};
+
+		limpet_size_counts_add(&sums->sizes[i], &size);
 	}
 	for (uint32_t i = 0; i < period->site_count; i++) {
 		const struct limpet_counts counts =
@@ -161,10 +155,9 @@ int limpet_model_counts_add_period(struct limpet_model_counts *sums,
 
 static uint64_t live_of(const struct limpet_counts *counts, struct limpet_scale scale)
 {
-	return limpet_at_least_zero(limpet_unscaled(limpet_counts_live(counts), scale.block_bits));
+	return limpet_unscaled(limpet_counts_live(counts), scale.block_bits);
 }
 
-/* Modulo 2^64: growth is the difference of two. */
 static uint64_t live_bytes_of(const struct limpet_counts *counts, struct limpet_scale scale)
 {
 	return limpet_unscaled(limpet_counts_live_bytes(counts), scale.byte_bits);
@@ -186,7 +179,7 @@ struct limpet_model_site limpet_model_counts_site(uint32_t node, const struct li
 		.temporary_allocations = counts.temporary,
 		.reallocations = counts.reallocations,
 		.live_allocations = live_of(all, scale),
-		.live_bytes = limpet_at_least_zero(live_bytes_of(all, scale)),
+		.live_bytes = live_bytes_of(all, scale),
 		.growth_bytes = (int64_t)(live_bytes_of(all, scale) - live_bytes_of(before, scale)),
 	};
 }
@@ -206,16 +199,14 @@ struct limpet_model_totals limpet_model_counts_totals(const struct limpet_totals
 
 #define WITHIN(figure) .figure = limpet_at_least_zero(all->figure - before->figure)
 	return (struct limpet_model_totals){
-		.allocations = limpet_at_least_zero(heap.allocations),
-		.frees = limpet_at_least_zero(heap.frees),
-		.allocated_bytes = limpet_at_least_zero(heap.allocated_bytes),
-		.freed_bytes = limpet_at_least_zero(heap.freed_bytes),
-		.temporary_allocations = limpet_at_least_zero(heap.temporary_allocations),
-		.reallocations = limpet_at_least_zero(heap.reallocations),
-		.untracked_allocations =
-			limpet_at_least_zero(limpet_unscaled(within.untracked, scale.block_bits)),
-		.untracked_bytes = limpet_at_least_zero(
-			limpet_unscaled(within.untracked_bytes, scale.byte_bits)),
+		.allocations = heap.allocations,
+		.frees = heap.frees,
+		.allocated_bytes = heap.allocated_bytes,
+		.freed_bytes = heap.freed_bytes,
+		.temporary_allocations = heap.temporary_allocations,
+		.reallocations = heap.reallocations,
+		.untracked_allocations = limpet_unscaled(within.untracked, scale.block_bits),
+		.untracked_bytes = limpet_unscaled(within.untracked_bytes, scale.byte_bits),
 		.live_allocations = heap.live_allocations,
 		.live_bytes = heap.live_bytes,
 		.growth_bytes = heap.growth_bytes,
@@ -239,7 +230,7 @@ struct limpet_model_point limpet_model_counts_point(const struct limpet_trace_pe
 {
 	return (struct limpet_model_point){
 		.time_ns = period->last_ns,
-		.live_bytes = limpet_at_least_zero(live_bytes_of(&totals->counts, scale)),
+		.live_bytes = live_bytes_of(&totals->counts, scale),
 		.rss_bytes = period->rss_bytes,
 		.cgroup_bytes = period->cgroup_bytes,
 		.mapped_bytes = mapped_bytes_of(totals),

@@ -38,8 +38,8 @@ static uint64_t live_bytes(const struct work *work)
 {
 	const struct limpet_model_counts *sums = &work->sum->sums;
 
-	return limpet_at_least_zero(limpet_unscaled(limpet_counts_live_bytes(&sums->totals.counts),
-						    sums->scale.byte_bits));
+	return limpet_unscaled(limpet_counts_live_bytes(&sums->totals.counts),
+			       sums->scale.byte_bits);
 }
 
 /* ------------------------------------------------------------------ the window */

@@ -210,7 +210,7 @@ static int add_age(struct work *work, struct site *site, bool alive, unsigned bu
 static int count_kind(struct work *work, const struct kind *kind, struct site *site,
 		      const struct limpet_counts *counts)
 {
-	struct limpet_size_counts *bucket = &work->sizes[limpet_trace_size_bucket(kind->size)];
+	const struct limpet_size_counts size = limpet_counts_allocated(counts);
 	struct moment *moment = this_moment(work);
 	int code = 0;
 
@@ -220,8 +220,7 @@ static int count_kind(struct work *work, const struct kind *kind, struct site *s
 		site->largest = kind->size;
 	if (moment)
 		limpet_counts_add(&moment->counts, counts);
-	bucket->allocations += counts->allocations;
-	bucket->allocated_bytes += counts->allocated_bytes;
+	limpet_size_counts_add(&work->sizes[limpet_trace_size_bucket(kind->size)], &size);
 	for (unsigned i = 0; i < LIMPET_REPLAY_AGES && code == 0; i++)
 		if (kind->freed[i])
 			code = add_age(work, site, false, i, kind->one.blocks * kind->freed[i],
@@ -368,8 +367,7 @@ static void copy_peak(struct work *work)
 
 static uint64_t whole_bytes(const struct work *work, int64_t bytes)
 {
-	return limpet_at_least_zero(
-		limpet_unscaled((uint64_t)bytes, work->weights.scale.byte_bits));
+	return limpet_unscaled((uint64_t)bytes, work->weights.scale.byte_bits);
 }
 
 static bool is_at_peak(const struct work *work)
@@ -513,7 +511,7 @@ static inline int notify_block(const struct work *work, const struct thread *thr
 					      .freed_ns = time_of(freed_tick)});
 }
 
-/* It was never live: allocated and freed at once. */
+/* No free of it will be paired: for on_block it ends where it begins. */
 static inline int add_untracked(struct work *work, struct kind *kind, struct thread *thread,
 				uint64_t tick)
 {

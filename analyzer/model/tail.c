@@ -7,10 +7,11 @@
 #include "analyzer/model/model_bounds.h"
 #include "analyzer/model/model_counts.h"
 #include "common/array.h"
+#include "common/number_table.h"
 #include "common/sample.h"
 
 #define POINTS_MAX 4096u
-/* Limit of the deltas kept for windows; the oldest are dropped first: some 64 MiB. */
+/* Limit of the deltas kept for windows; the oldest are dropped first: some 72 MiB. */
 #define DELTAS_MAX (1u << 20)
 /* Events read at a time for threads. */
 #define THREAD_ROWS_MAX (4u << 20)
@@ -32,6 +33,7 @@ struct step {
 	struct limpet_totals totals;    /* since the capture's start, at its end */
 	uint32_t rows, events_sequence; /* of its EVENTS block; 0: none */
 	bool threads_known;
+	bool threads_lost; /* its events are: no window reaches beyond it */
 	struct thread *threads;
 	size_t thread_count, thread_capacity;
 };
@@ -66,10 +68,11 @@ struct limpet_tail {
 	struct limpet_model_point *points;
 	size_t point_count, point_step, point_skip;
 
-	bool row_by_row; /* from here on periods are not enough */
-	bool begun;      /* the first sums were taken */
-	bool gap;        /* blocks were discarded, and their sums not read yet */
-	bool again;      /* all of it must be added up again */
+	bool row_by_row;                 /* from here on periods are not enough */
+	bool begun;                      /* the first sums were taken */
+	bool gap;                        /* blocks were discarded, and their sums not read yet */
+	bool again;                      /* all of it must be added up again */
+	struct limpet_number_table tids; /* of the threads of one list */
 	bool inexact;
 
 	size_t added, most; /* by the current update: sums of sites, and rows; most 0: no limit */
@@ -136,7 +139,7 @@ static int add_point(struct limpet_tail *tail, const struct limpet_model_point *
 		return 0;
 	if (tail->point_count == POINTS_MAX) {
 		for (size_t i = 0; i < POINTS_MAX / 2; i++)
-			tail->points[i] = tail->points[2 * i + 1];
+			tail->points[i] = tail->points[2 * i];
 		tail->point_count = POINTS_MAX / 2;
 		tail->point_step *= 2;
 	}
@@ -366,7 +369,7 @@ static int add_differences(struct limpet_tail *tail, const struct limpet_site_co
 /* What was read has been rewritten: reads all of it again; the difference is one step. */
 static int add_up_again(struct limpet_tail *tail, struct limpet_err *err)
 {
-	struct step step = {.from_ns = tail->last_ns};
+	struct step step = {.from_ns = tail->last_ns, .threads_lost = true};
 	struct limpet_site_counts before;
 	struct limpet_trace_reader *reader;
 	int code = limpet_trace_reader_open(tail->path, &reader, err);
@@ -438,6 +441,7 @@ void limpet_tail_free(struct limpet_tail *tail)
 	limpet_model_counts_done(&tail->sums);
 	limpet_model_counts_done(&tail->part);
 	limpet_site_counts_done(&tail->window);
+	limpet_number_table_done(&tail->tids);
 	free(tail->points);
 	free(tail->path);
 	free(tail);
@@ -627,16 +631,40 @@ const struct limpet_model *limpet_tail_model(struct limpet_tail *tail)
 
 /* ------------------------------------------------------------------ threads */
 
-static struct thread *find_thread(struct thread **list, size_t *count, size_t *capacity,
-				  uint32_t tid)
+/* In the list whose threads tail->tids numbers. NULL: no memory. */
+static struct thread *find_thread(struct limpet_tail *tail, struct thread **list, size_t *count,
+				  size_t *capacity, uint32_t tid)
 {
-	for (size_t i = 0; i < *count; i++)
-		if ((*list)[i].tid == tid)
-			return &(*list)[i];
-	if (limpet_reserve(list, capacity, *count + 1, sizeof(**list)) < 0)
+	const uint32_t number = limpet_number_table_of(&tail->tids, tid);
+
+	if (!number || limpet_reserve(list, capacity, number, sizeof(**list)) < 0)
 		return NULL;
-	(*list)[*count] = (struct thread){.tid = tid};
-	return &(*list)[(*count)++];
+	if (number > *count)
+		(*list)[(*count)++] = (struct thread){.tid = tid};
+	return &(*list)[number - 1];
+}
+
+static int add_threads(struct limpet_tail *tail, struct step *step,
+		       struct limpet_trace_events *events)
+{
+	struct limpet_trace_event row;
+	struct thread *thread = NULL;
+	int code;
+
+	limpet_number_table_clear(&tail->tids);
+	while ((code = limpet_trace_events_next(events, &row)) == 1) {
+		struct limpet_counts counts;
+
+		if (!limpet_model_counts_of_row(&tail->sums, &row, &counts))
+			continue;
+		if (!thread || thread->tid != row.tid)
+			thread = find_thread(tail, &step->threads, &step->thread_count,
+					     &step->thread_capacity, row.tid);
+		if (!thread)
+			return -ENOMEM;
+		limpet_counts_add(&thread->counts, &counts);
+	}
+	return code;
 }
 
 /* -EBADMSG: its events are lost. */
@@ -644,34 +672,19 @@ static int read_threads(struct limpet_tail *tail, struct step *step)
 {
 	long block = limpet_trace_reader_find(tail->reader, step->events_sequence);
 	struct limpet_trace_events *events;
-	struct limpet_trace_event row;
-	struct thread *thread = NULL;
 	int code;
 
-	step->threads_known = true;
-	if (!step->rows)
-		return 0;
-	if (!step->events_sequence || block < 0)
+	if (step->threads_lost || (step->rows && (!step->events_sequence || block < 0)))
 		return -EBADMSG;
-	code = limpet_trace_events_open(tail->reader, (size_t)block, &events);
-	if (code < 0)
-		return code == -EINVAL ? -EBADMSG : code;
-	while ((code = limpet_trace_events_next(events, &row)) == 1) {
-		struct limpet_counts counts;
-
-		if (!limpet_model_counts_of_row(&tail->sums, &row, &counts))
-			continue;
-		if (!thread || thread->tid != row.tid)
-			thread = find_thread(&step->threads, &step->thread_count,
-					     &step->thread_capacity, row.tid);
-		if (!thread) {
-			code = -ENOMEM;
-			break;
-		}
-		limpet_counts_add(&thread->counts, &counts);
+	code = step->rows ? limpet_trace_events_open(tail->reader, (size_t)block, &events) : 0;
+	if (step->rows && code == 0) {
+		code = add_threads(tail, step, events);
+		limpet_trace_events_free(events);
 	}
-	limpet_trace_events_free(events);
-	return code;
+	if (code < 0)
+		step->thread_count = 0;
+	step->threads_known = code == 0;
+	return code == -EINVAL ? -EBADMSG : code;
 }
 
 static int compare_threads(const void *a, const void *b)
@@ -728,20 +741,23 @@ int64_t limpet_tail_threads(struct limpet_tail *tail, struct limpet_replay_threa
 			code = read_threads(tail, step);
 			rows += step->rows;
 		}
-		if (code == -EBADMSG)
+		step->threads_lost |= code == -EBADMSG;
+		if (step->threads_lost)
 			break;
 		if (code < 0)
 			return code;
-		for (size_t k = 0; k < step->thread_count; k++) {
-			struct thread *thread =
-				find_thread(&all, &count, &capacity, step->threads[k].tid);
+		from_ns = step->from_ns;
+	}
+	limpet_number_table_clear(&tail->tids);
+	for (i++; i < tail->step_count; i++)
+		for (size_t k = 0; k < tail->steps[i].thread_count; k++) {
+			struct thread *thread = find_thread(tail, &all, &count, &capacity,
+							    tail->steps[i].threads[k].tid);
 
 			if (!thread)
 				return -ENOMEM;
-			limpet_counts_add(&thread->counts, &step->threads[k].counts);
+			limpet_counts_add(&thread->counts, &tail->steps[i].threads[k].counts);
 		}
-		from_ns = step->from_ns;
-	}
 	*ret_ns = tail->last_ns - from_ns;
 	return list_threads(all, count, tail->sums.scale, ret_list);
 }

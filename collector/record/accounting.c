@@ -247,12 +247,11 @@ static void book_untracked(struct limpet_accounting *accounting, const struct li
 static inline void count_allocation(struct limpet_accounting *accounting, struct limpet_site *site,
 				    uint64_t size)
 {
-	struct limpet_size_counts *bucket = &accounting->sizes[limpet_trace_size_bucket(size)];
+	const struct limpet_size_counts one = {1, size};
 
 	limpet_counts_allocate(&accounting->totals.counts, 1, size);
 	limpet_counts_allocate(&site->counts, 1, size);
-	bucket->allocations++;
-	bucket->allocated_bytes += size;
+	limpet_size_counts_add(&accounting->sizes[limpet_trace_size_bucket(size)], &one);
 }
 
 static inline int book_alloc(struct limpet_accounting *accounting,

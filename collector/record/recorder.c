@@ -456,7 +456,7 @@ static void add_point(struct limpet_recorder *recorder)
 		return;
 	if (recorder->point_count == POINTS_MAX) {
 		for (size_t i = 0; i < POINTS_MAX / 2; i++)
-			recorder->points[i] = recorder->points[2 * i + 1];
+			recorder->points[i] = recorder->points[2 * i];
 		recorder->point_count = POINTS_MAX / 2;
 		recorder->point_step *= 2;
 	}

@@ -27,10 +27,8 @@ int limpet_rollup_add(struct limpet_rollup *rollup, struct limpet_accounting *ac
 			code = -ENOMEM;
 		}
 	}
-	for (unsigned i = 0; i < LIMPET_TRACE_SIZE_BUCKETS; i++) {
-		rollup->sizes[i].allocations += sizes[i].allocations;
-		rollup->sizes[i].allocated_bytes += sizes[i].allocated_bytes;
-	}
+	for (unsigned i = 0; i < LIMPET_TRACE_SIZE_BUCKETS; i++)
+		limpet_size_counts_add(&rollup->sizes[i], &sizes[i]);
 	if (!rollup->any || peak.bytes > rollup->peak.bytes)
 		rollup->peak = peak;
 	rollup->peak.capture_bytes = peak.capture_bytes;

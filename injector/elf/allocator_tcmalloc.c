@@ -9,6 +9,7 @@ static const struct limpet_allocator_word words[] = {
 	{"free", LIMPET_OP_FREE, 0, false},
 	{"cfree", LIMPET_OP_FREE, 0, false},
 	{"free_sized", LIMPET_OP_FREE, 0, false},
+	{"free_aligned_sized", LIMPET_OP_FREE, 0, false},
 	{"memalign", LIMPET_OP_MEMALIGN, 0, false},
 	{"posix_memalign", LIMPET_OP_POSIX_MEMALIGN, 0, false},
 	{"valloc", LIMPET_OP_MALLOC, 0, false},

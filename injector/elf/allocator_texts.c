@@ -40,7 +40,7 @@ static bool visit(void *context, const char *at, size_t before, size_t after)
 	return true;
 }
 
-/* Texts in upper case alone are no reason. */
+/* A second pass is made only for an allocator of which the first found something. */
 static bool is_worth_another(const struct search *search)
 {
 	for (size_t i = 0; limpet_allocators[i]; i++)
