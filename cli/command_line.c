@@ -44,7 +44,6 @@ bool limpet_line_is_trace(const char *operand)
 /* The texts of options begin here, at most, and end there. */
 #define COLUMN_MOST 30
 #define WIDTH 80
-#define ID_DEBUG 0xfff
 
 static const struct limpet_option help_option = {"help", 'h', NULL, "this text", 'h', NULL};
 
@@ -216,7 +215,7 @@ bool limpet_line_parse(const struct limpet_line *command, int argc, char **argv,
 			*ret_status = bad_option(command->name, option, argv, command->options);
 		else if (option == 'q')
 			limpet_ui_set_quiet(true);
-		else if (option == ID_DEBUG)
+		else if (option == LIMPET_LINE_ID_DEBUG)
 			limpet_debug_begin();
 		else if (option >= LIMPET_LINE_FIRST_FLAG)
 			((bool *)context)[option - LIMPET_LINE_FIRST_FLAG] = true;

@@ -1,13 +1,13 @@
-/* What the command line of a command is made of: options and operands, as a table. Parsing
- * (cli/command_line.h), the help and what a shell completes (cli/complete.h) follow from it. */
+/* What the command line of a command is made of: options and operands, as a table. */
 #ifndef LIMPET_CLI_OPTIONS_H
 #define LIMPET_CLI_OPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* An option of a command: getopt_long's tables, the help and what a shell completes are made of
- * these. A list of them ends with {0}; each command has -h, --help besides. */
+/* An option of a command: getopt_long's tables (cli/command_line.h), the help and what a shell
+ * completes (cli/complete.h) are made of these. A list of them ends with {0}; each command has -h,
+ * --help besides. */
 struct limpet_option {
 	const char *name;
 	char letter;              /* the short option; 0: there is none */
@@ -49,11 +49,13 @@ struct limpet_line {
 	{                                              \
 		name, letter, argument, NULL, id, NULL \
 	}
+#define LIMPET_LINE_ID_DEBUG 0xfff
 /* --debug, of commands that touch a process (cli/debug.h). limpet_line_parse() handles it, and
  * -q. */
-#define LIMPET_LINE_DEBUG                                                                    \
-	{                                                                                    \
-		"debug", 0, NULL, "each step in the process, on standard error", 0xfff, NULL \
+#define LIMPET_LINE_DEBUG                                                        \
+	{                                                                        \
+		"debug", 0, NULL, "each step in the process, on standard error", \
+			LIMPET_LINE_ID_DEBUG, NULL                               \
 	}
 #define LIMPET_LINE_QUIET(help)                     \
 	{                                           \

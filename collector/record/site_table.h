@@ -12,7 +12,8 @@ struct limpet_site {
 	struct limpet_map_counts maps; /* of the period */
 	/* Kept only on request. A live table of less than 128 GiB has fewer than 2^32 blocks. */
 	uint32_t live_blocks, held_blocks; /* since the start, as `live_bytes` and `held_bytes` */
-	/* Of the period. What most events change is the last part, in the second cache line... */
+	/* Of the period. All that an allocation or a free changes is in the second cache line, from
+	 * `counts.allocations` to `period`. */
 	struct limpet_counts counts;
 	uint64_t live_bytes;
 	uint64_t held_peak; /* the accounting's number of the peak of `held_*`; an older one: the
@@ -20,11 +21,11 @@ struct limpet_site {
 	uint32_t node;
 	uint32_t period; /* the table's number of the period to which the figures belong */
 	uint64_t held_bytes;
-	uint64_t unused[7]; /* of the third cache line */
+	uint64_t unused[7]; /* named, so that sites can be compared as bytes */
 } __attribute__((aligned(64)));
 _Static_assert(offsetof(struct limpet_site, counts.allocations) == 64 &&
 		       offsetof(struct limpet_site, held_bytes) == 128,
-	       "...with all that they read");
+	       "the second cache line begins and ends there");
 
 /* Public only for the inline functions below, which are called for each event. */
 struct limpet_site_table {

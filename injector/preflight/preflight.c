@@ -446,7 +446,7 @@ int limpet_preflight_run(const struct limpet_target *target,
 	struct limpet_priority before;
 	int result;
 
-	/* On a busy machine these hundredths of a second of a processor took up to two seconds. */
+	/* On a busy machine it would mostly wait. */
 	if (!options || !options->hurried || limpet_priority_has_one_processor())
 		return examine(target, options, ret, err);
 	before = limpet_priority_raise(LIMPET_PRIORITY_WORK);
