@@ -52,6 +52,7 @@ struct limpet_tail {
 	struct limpet_model_symbols *symbols; /* the model's */
 	struct limpet_namer *namer;
 	uint64_t generation, window_ns;
+	uint64_t symbols_ns; /* of the newest block of symbols that was read */
 
 	struct limpet_model_counts sums,
 		part; /* since the capture's start; of the current period */
@@ -294,6 +295,22 @@ static int read_given_up(struct limpet_tail *tail, size_t block)
 	return code;
 }
 
+/* The model was opened with all that there were at first. A rewritten trace has blocks again that
+ * were read, with the time of the rewriting. */
+static int read_symbols(struct limpet_tail *tail, const struct limpet_trace_block *block,
+			enum reading reading)
+{
+	const bool is_new =
+		reading == FOLLOWING || (reading == AGAIN && block->last_ns >= tail->symbols_ns);
+
+	if (block->last_ns > tail->symbols_ns)
+		tail->symbols_ns = block->last_ns;
+	if (!is_new)
+		return 0;
+	tail->generation++;
+	return limpet_model_symbols_add_block(tail->symbols, tail->reader, tail->blocks);
+}
+
 static int read_blocks(struct limpet_tail *tail, enum reading reading)
 {
 	const struct limpet_trace_block *blocks;
@@ -313,11 +330,8 @@ static int read_blocks(struct limpet_tail *tail, enum reading reading)
 			code = read_given_up(tail, tail->blocks);
 		else if (block->type == LIMPET_TRACE_PERIOD)
 			code = read_period(tail, tail->blocks, reading);
-		else if (block->type == LIMPET_TRACE_SYMBOLS && reading == FOLLOWING) {
-			code = limpet_model_symbols_add_block(tail->symbols, tail->reader,
-							      tail->blocks);
-			tail->generation++;
-		}
+		else if (block->type == LIMPET_TRACE_SYMBOLS)
+			code = read_symbols(tail, block, reading);
 	}
 	return code;
 }

@@ -226,6 +226,7 @@ static void test_memory_that_has_a_name(void **state)
 	program.is_named = true;
 	assert_true(find() >= CHUNKS + 3);
 	all_is_found();
+	limpet_go_done(&program.go);
 }
 
 int main(void)

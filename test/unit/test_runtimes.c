@@ -414,6 +414,7 @@ static void test_segments_that_are_accessible_in_part(void **state)
 	struct limpet_modules modules = {.maps = {.list = list, .count = LIMPET_COUNT_OF(list)}};
 	struct limpet_memory_ranges pieces = {.count = 0};
 	struct limpet_runtimes_marked unused;
+	char nothing[] = "";
 
 	(void)state;
 	for (size_t i = 0; i < LIMPET_COUNT_OF(list); i++) {
@@ -422,7 +423,7 @@ static void test_segments_that_are_accessible_in_part(void **state)
 		list[i] = (struct limpet_map){.start = i % 2 ? segment + open : segment,
 					      .end = i % 2 ? segment + LIMPET_MIMALLOC_SEGMENT_BYTES
 							   : segment + open,
-					      .path = (char[]){""}};
+					      .path = nothing};
 		memcpy(list[i].perms, i % 2 ? "---p" : "rw-p", 5);
 		if (i % 2 == 0 && i + 1 < LIMPET_COUNT_OF(list))
 			limpet_memory_ranges_add(
