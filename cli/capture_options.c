@@ -49,12 +49,6 @@ static const char *const overload_words[] = {
 	NULL,
 };
 
-static const char *const load_words[] = {
-	[LIMPET_METHOD_ANY] = NULL,
-	[LIMPET_METHOD_DLOPEN] = "dlopen",
-	[LIMPET_METHOD_OUTSIDE] = "map",
-};
-
 #define FLAG(name, member, help) LIMPET_LINE_FLAG(name, struct limpet_capture_options, member, help)
 /* Of run and attach. */
 #define OPTIONS_OF_BOTH                                                                              \
@@ -231,7 +225,7 @@ static int parse_option(int option, void *context)
 		return parse_memory("--collector-memory", optarg, MEMORY_MIN_BYTES,
 				    &o->config.collector_memory_bytes);
 	case OPT_LOAD:
-		return limpet_settings_set("LIMPET_LOAD", optarg, &o->config);
+		return limpet_settings_parse_load(optarg, &o->config);
 	case OPT_ON_OVERLOAD:
 		return parse_overload(optarg, &o->config);
 	case OPT_ATTACH_TIMEOUT:
@@ -402,7 +396,7 @@ void limpet_capture_options_write(const struct limpet_capture_options *o,
 	add_number(ret, "--attach-timeout", (o->config.attach_timeout_ns + 999999) / 1000000, "ms");
 	add_option(ret, "--on-overload", overload_words[o->config.on_overload]);
 	add_option(ret, "--alloc-functions", o->alloc_functions);
-	add_option(ret, "--load", load_words[o->config.load]);
+	add_option(ret, "--load", limpet_load_words[o->config.load]);
 	add_flags(ret, o);
 	snprintf(pid, sizeof(pid), "%d", fork->pid);
 	add_word(ret, pid);

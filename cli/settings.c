@@ -4,38 +4,34 @@
 #include <string.h>
 
 #include "cli/ui.h"
+#include "common/err.h"
 
-static int take_addresses(const char *value, struct limpet_capture_config *config)
+static int parse_addresses(const char *value, struct limpet_capture_config *config)
 {
 	config->addresses = strcmp(value, "0") != 0;
 	return LIMPET_EXIT_OK;
 }
 
-static int take_load(const char *value, struct limpet_capture_config *config)
+const char *const limpet_load_words[] = {
+	[LIMPET_METHOD_DLOPEN] = "dlopen",
+	[LIMPET_METHOD_OUTSIDE] = "map",
+};
+
+int limpet_settings_parse_load(const char *value, struct limpet_capture_config *config)
 {
-	if (!strcmp(value, "dlopen"))
-		config->load = LIMPET_METHOD_DLOPEN;
-	else if (!strcmp(value, "map"))
-		config->load = LIMPET_METHOD_OUTSIDE;
-	else
-		return limpet_ui_usage(NULL, "cannot load the agent by '%s': dlopen or map", value);
-	return LIMPET_EXIT_OK;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(limpet_load_words); i++)
+		if (limpet_load_words[i] && !strcmp(limpet_load_words[i], value)) {
+			config->load = (enum limpet_method)i;
+			return LIMPET_EXIT_OK;
+		}
+	return limpet_ui_usage(NULL, "cannot load the agent by '%s': dlopen or map", value);
 }
 
 const struct limpet_setting limpet_settings[] = {
-	{"LIMPET_ADDRESSES", "1: keep the address of every block", take_addresses},
-	{"LIMPET_LOAD", "dlopen or map: how to load the agent", take_load},
+	{"LIMPET_ADDRESSES", "1: keep the address of every block", parse_addresses},
+	{"LIMPET_LOAD", "dlopen or map: how to load the agent", limpet_settings_parse_load},
 	{0},
 };
-
-int limpet_settings_set(const char *name, const char *value, struct limpet_capture_config *config)
-{
-	const struct limpet_setting *setting = limpet_settings;
-
-	while (strcmp(setting->name, name) != 0)
-		setting++;
-	return setting->take(value, config);
-}
 
 int limpet_settings_take(struct limpet_capture_config *config)
 {
@@ -46,7 +42,7 @@ int limpet_settings_take(struct limpet_capture_config *config)
 		const char *value = getenv(setting->name);
 
 		if (value && *value)
-			status = setting->take(value, config);
+			status = setting->parse(value, config);
 	}
 	return status;
 }

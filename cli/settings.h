@@ -7,14 +7,16 @@
 struct limpet_setting {
 	const char *name, *what;
 	/* Returns LIMPET_EXIT_OK, or LIMPET_EXIT_USAGE after a message. */
-	int (*take)(const char *value, struct limpet_capture_config *config);
+	int (*parse)(const char *value, struct limpet_capture_config *config);
 };
 
 /* Ends with a name of NULL. */
 extern const struct limpet_setting limpet_settings[];
 
-/* One of these, by name. Returns as `take`. */
-int limpet_settings_set(const char *name, const char *value, struct limpet_capture_config *config);
+/* By enum limpet_method; NULL: cannot be asked for. */
+extern const char *const limpet_load_words[];
+/* The value of LIMPET_LOAD. Returns as `parse`. */
+int limpet_settings_parse_load(const char *value, struct limpet_capture_config *config);
 /* Those that are set, and not empty, into *config. LIMPET_EXIT_OK, or LIMPET_EXIT_USAGE after a
  * message. */
 int limpet_settings_take(struct limpet_capture_config *config);

@@ -46,6 +46,16 @@ static inline int limpet_reserve_zeroed(void *array, size_t *capacity, size_t wa
 	return 0;
 }
 
+/* Keeps the first of each two items; returns how many. */
+static inline size_t limpet_halve(void *array, size_t count, size_t item_bytes)
+{
+	uint8_t *items = array;
+
+	for (size_t i = 1; 2 * i < count; i++)
+		memcpy(items + i * item_bytes, items + 2 * i * item_bytes, item_bytes);
+	return (count + 1) / 2;
+}
+
 /* The first index of `count` for which `before`, an expression of `index`, does not hold; `count`
  * if it holds for all. It must hold for none after the first for which it does not:
  *

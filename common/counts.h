@@ -123,6 +123,11 @@ struct limpet_scale {
 };
 #define LIMPET_SCALE_WHOLE ((struct limpet_scale){0, 0})
 #define LIMPET_SCALE_SAMPLED ((struct limpet_scale){16, 8})
+/* Of a trace with that sampling period; 0: not sampled. */
+static inline struct limpet_scale limpet_scale_of(uint64_t sample_bytes)
+{
+	return sample_bytes ? LIMPET_SCALE_SAMPLED : LIMPET_SCALE_WHOLE;
+}
 /* The nearest whole number; 0 for a difference below it: the figures of a trace may be wrong. */
 static inline uint64_t limpet_unscaled(uint64_t value, unsigned bits)
 {

@@ -6,8 +6,7 @@ struct limpet_model_counts limpet_model_counts_new(uint64_t sample_bytes, bool o
 {
 	return (struct limpet_model_counts){.sample_bytes = sample_bytes,
 					    .overloads_only = overloads_only,
-					    .scale = sample_bytes ? LIMPET_SCALE_SAMPLED
-								  : LIMPET_SCALE_WHOLE};
+					    .scale = limpet_scale_of(sample_bytes)};
 }
 
 void limpet_model_counts_done(struct limpet_model_counts *sums)
@@ -16,12 +15,15 @@ void limpet_model_counts_done(struct limpet_model_counts *sums)
 	*sums = (struct limpet_model_counts){0};
 }
 
+uint64_t limpet_model_counts_period(const struct limpet_model_counts *sums, bool sampled)
+{
+	return sums->overloads_only && !sampled ? 0 : sums->sample_bytes;
+}
+
 struct limpet_scaled_block limpet_model_counts_block(const struct limpet_model_counts *sums,
 						     uint64_t size, bool sampled)
 {
-	const bool certain = sums->overloads_only && !sampled;
-
-	return limpet_scale_block(size, certain ? 0 : sums->sample_bytes, sums->scale);
+	return limpet_scale_block(size, limpet_model_counts_period(sums, sampled), sums->scale);
 }
 
 /* ------------------------------------------------------------------ rows */

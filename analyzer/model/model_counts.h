@@ -25,7 +25,9 @@ struct limpet_model_counts {
 struct limpet_model_counts limpet_model_counts_new(uint64_t sample_bytes, bool overloads_only);
 void limpet_model_counts_done(struct limpet_model_counts *sums);
 
-/* A block of that size. `sampled`: its row is marked. */
+/* Of the sampling of a row, 0: it is certain. `sampled`: the row is marked. */
+uint64_t limpet_model_counts_period(const struct limpet_model_counts *sums, bool sampled);
+/* A block of that size, likewise. */
 struct limpet_scaled_block limpet_model_counts_block(const struct limpet_model_counts *sums,
 						     uint64_t size, bool sampled);
 /* What a row adds to its site's counts. False: nothing. */

@@ -128,9 +128,8 @@ static int estimate(struct work *work, const struct limpet_trace_event *row)
 {
 	struct limpet_model_sum *sum = work->sum;
 	const struct limpet_model_counts *sums = &sum->sums;
-	const bool certain = sums->overloads_only && !row->sampled;
 	const struct limpet_weight weight =
-		limpet_weight_of(row->size, certain ? 0 : sums->sample_bytes);
+		limpet_weight_of(row->size, limpet_model_counts_period(sums, row->sampled));
 	const struct limpet_site_count *site;
 	struct limpet_model_estimates *estimates;
 	struct limpet_counts counts;

@@ -483,32 +483,29 @@ static inline int add_allocation(struct work *work, struct kind *kind, struct th
 				      hash);
 }
 
-static double in_blocks(struct limpet_scale scale, uint64_t blocks)
+/* Of so many blocks alike. freed_tick UINT64_MAX: they are not freed. */
+static int notify(const struct work *work, uint32_t tid, uint32_t node,
+		  const struct limpet_scaled_block *blocks, uint64_t made_tick, uint64_t freed_tick)
 {
-	return (double)blocks / (double)(1u << scale.block_bits);
-}
+	const struct limpet_replay_options *options = work->options;
+	const struct limpet_scale scale = work->weights.scale;
+	const struct limpet_replay_block block = {
+		.tid = tid,
+		.node = node,
+		.blocks = (double)blocks->blocks / (double)(1u << scale.block_bits),
+		.bytes = (double)blocks->bytes / (double)(1u << scale.byte_bits),
+		.made_ns = time_of(made_tick),
+		.freed_ns = time_of(freed_tick)};
 
-static double in_bytes(struct limpet_scale scale, uint64_t bytes)
-{
-	return (double)bytes / (double)(1u << scale.byte_bits);
+	return options->on_block(options->block_context, &block);
 }
 
 static inline int notify_block(const struct work *work, const struct thread *thread,
 			       const struct kind *kind, uint64_t made_tick, uint64_t freed_tick)
 {
-	const struct limpet_replay_options *options = work->options;
-	const struct limpet_scale scale = work->weights.scale;
-
-	if (!options->on_block)
+	if (!work->options->on_block)
 		return 0;
-	return options->on_block(
-		options->block_context,
-		&(struct limpet_replay_block){.tid = thread->tid,
-					      .node = kind->node,
-					      .blocks = in_blocks(scale, kind->one.blocks),
-					      .bytes = in_bytes(scale, kind->one.bytes),
-					      .made_ns = time_of(made_tick),
-					      .freed_ns = time_of(freed_tick)});
+	return notify(work, thread->tid, kind->node, &kind->one, made_tick, freed_tick);
 }
 
 /* No free of it will be paired: for on_block it ends where it begins. */
@@ -772,13 +769,6 @@ static int replay_all(struct work *work, struct limpet_trace_reader *reader)
 	return pass_time(work, UINT64_MAX);
 }
 
-static int notify_alive(const struct work *work, const struct limpet_replay_block *block)
-{
-	const struct limpet_replay_options *options = work->options;
-
-	return options->on_block ? options->on_block(options->block_context, block) : 0;
-}
-
 static int add_alive(struct work *work)
 {
 	const uint64_t end_ns = work->model->to_ns;
@@ -793,21 +783,15 @@ static int add_alive(struct work *work)
 		unsigned bucket = age_bucket(age_ns);
 		const struct limpet_scaled_block one =
 			limpet_model_counts_block(&work->weights, block.size, block.sampled);
-		const struct limpet_scale scale = work->weights.scale;
+		const struct limpet_scaled_block all = {count * one.blocks, count * one.bytes};
 		struct site *site = &work->sites[work->site_of_node[block.node] - 1];
 
-		code = add_age(work, site, true, bucket, count * one.blocks, count * one.bytes);
+		code = add_age(work, site, true, bucket, all.blocks, all.bytes);
 		if (age_ns > site->oldest_ns)
 			site->oldest_ns = age_ns;
-		if (code == 0)
-			code = notify_alive(work,
-					    &(struct limpet_replay_block){
-						    .tid = work->threads[block.thread]->tid,
-						    .node = block.node,
-						    .blocks = in_blocks(scale, count * one.blocks),
-						    .bytes = in_bytes(scale, count * one.bytes),
-						    .made_ns = time_ns,
-						    .freed_ns = UINT64_MAX});
+		if (code == 0 && work->options->on_block)
+			code = notify(work, work->threads[block.thread]->tid, block.node, &all,
+				      block.tick, UINT64_MAX);
 	}
 	return code;
 }
@@ -1048,11 +1032,6 @@ int limpet_replay_new(struct limpet_trace_reader *reader, const struct limpet_mo
 	}
 	*ret_replay = replay;
 	return 0;
-}
-
-struct limpet_scale limpet_replay_scale(const struct limpet_model *model)
-{
-	return model->sample_bytes ? LIMPET_SCALE_SAMPLED : LIMPET_SCALE_WHOLE;
 }
 
 void limpet_replay_free(struct limpet_replay *replay)

@@ -56,7 +56,7 @@ struct limpet_replay_moment {
 };
 
 /* What one thread did in a part of the window, or in a section of that part. This and the next are
- * in the scale of limpet_replay_scale(). */
+ * in the scale of the model's sampling. */
 struct limpet_replay_share {
 	uint32_t tid;
 	struct limpet_counts counts; /* of blocks that it allocated */
@@ -131,9 +131,6 @@ int limpet_replay_new(struct limpet_trace_reader *reader, const struct limpet_mo
 		      const struct limpet_replay_options *options,
 		      struct limpet_replay **ret_replay) LIMPET_MUST_CHECK;
 void limpet_replay_free(struct limpet_replay *replay);
-
-/* That of the figures in sections of parts. */
-struct limpet_scale limpet_replay_scale(const struct limpet_model *model);
 
 /* Adds the site's blocks by age. */
 void limpet_replay_add_ages(const struct limpet_replay_site *site, struct limpet_replay_ages *freed,

@@ -139,9 +139,7 @@ static int add_point(struct limpet_tail *tail, const struct limpet_model_point *
 	if (tail->point_skip++ % tail->point_step)
 		return 0;
 	if (tail->point_count == POINTS_MAX) {
-		for (size_t i = 0; i < POINTS_MAX / 2; i++)
-			tail->points[i] = tail->points[2 * i];
-		tail->point_count = POINTS_MAX / 2;
+		tail->point_count = limpet_halve(tail->points, POINTS_MAX, sizeof(*tail->points));
 		tail->point_step *= 2;
 	}
 	tail->points[tail->point_count++] = *point;

@@ -255,7 +255,7 @@ int limpet_thread_timeline_build(struct limpet_trace_reader *reader,
 				 struct limpet_thread_timeline **ret_thread_timeline)
 {
 	struct limpet_thread_timeline *thread_timeline = calloc(1, sizeof(*thread_timeline));
-	struct work work = {.scale = limpet_replay_scale(model),
+	struct work work = {.scale = limpet_scale_of(model->sample_bytes),
 			    .thread_timeline = thread_timeline,
 			    .lives_of_node = calloc(model->node_count + 1ul, sizeof(uint32_t)),
 			    .node_count = model->node_count};

@@ -101,6 +101,12 @@ static void forget_kept(struct limpet_recorder *recorder)
 	recorder->kept_count = 0;
 }
 
+/* Of several periods, in `sums`, with what sites held at the peak. */
+static bool keeps_sums(const struct limpet_recorder *recorder)
+{
+	return recorder->compact || recorder->step_bytes;
+}
+
 /* Without a file. NULL: no memory. */
 static struct limpet_recorder *recorder_new(const struct limpet_recorder_options *options)
 {
@@ -118,8 +124,9 @@ static struct limpet_recorder *recorder_new(const struct limpet_recorder_options
 	recorder->partial = options->unseen_rss_share >= 0;
 	recorder->compact = options->compact;
 	recorder->step_bytes = limpet_trace_ring_step(options->max_bytes);
-	if (options->compact || options->max_bytes) {
+	if (keeps_sums(recorder))
 		limpet_accounting_keep_held(recorder->accounting);
+	if (recorder->step_bytes) {
 		recorder->points = calloc(POINTS_MAX, sizeof(*recorder->points));
 		recorder->point_step = 1;
 		if (!recorder->points) {
@@ -455,9 +462,8 @@ static void add_point(struct limpet_recorder *recorder)
 	if (!recorder->step_bytes || recorder->point_skip++ % recorder->point_step)
 		return;
 	if (recorder->point_count == POINTS_MAX) {
-		for (size_t i = 0; i < POINTS_MAX / 2; i++)
-			recorder->points[i] = recorder->points[2 * i];
-		recorder->point_count = POINTS_MAX / 2;
+		recorder->point_count =
+			limpet_halve(recorder->points, POINTS_MAX, sizeof(*recorder->points));
 		recorder->point_step *= 2;
 	}
 	recorder->points[recorder->point_count++] = (struct limpet_recorder_point){
@@ -562,7 +568,7 @@ static void close_period(struct limpet_recorder *recorder, uint64_t time_ns)
 	recorder->held_bytes = peak;
 	limpet_rollup_clear(&recorder->period);
 	if (limpet_rollup_add(&recorder->period, recorder->accounting) < 0 ||
-	    (recorder->points && limpet_rollup_add(&recorder->sums, recorder->accounting) < 0))
+	    (keeps_sums(recorder) && limpet_rollup_add(&recorder->sums, recorder->accounting) < 0))
 		recorder->inexact = true;
 	recorder->losses.reasons = find_losses(recorder);
 	limpet_recorder_append_period(limpet_trace_compressor_content(compressor),
