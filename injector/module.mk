@@ -93,11 +93,16 @@ INJECTOR_SRC += \
 	injector/stacks/stacks.c
 
 INJECTOR_SRC += \
+	injector/unwind/arch/$(ARCH)/frame_step.c \
 	injector/unwind/cfi.c \
 	injector/unwind/cfi_reader.c \
 	injector/unwind/cfi_rule.c \
+	injector/unwind/frame_code.c \
+	injector/unwind/frame_reader.c \
+	injector/unwind/module_frames.c \
 	injector/unwind/unwind_builder.c \
 	injector/unwind/unwind_compile.c \
+	injector/unwind/unwind_fill.c \
 	injector/unwind/unwind_set.c
 
 INJECTOR_SRC += \

@@ -130,13 +130,13 @@ UNIT_BINARIES = $(addprefix $(B)/test/,$(UNIT_TESTS))
 TARGET_CFLAGS := -std=gnu11 -O2 -g $(WARN) -D_GNU_SOURCE -pthread
 TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthread
 NAMES := names names-jemalloc names-mimalloc names-tcmalloc names-alias
-TARGET_C := keeper wrapper lowest brancher namesake hoard busy blind shut manyargs regrow habits clan crowd stall forker execer exiter loader odd liar moment gaps handoff kinds replacer spaces turns sealer inverse parted tally arena lame legal above lister ownheap paths regions explained sharing sparse toucher classes generations plain equal reader standing
+TARGET_C := keeper wrapper lowest brancher namesake hoard busy blind shut manyargs regrow habits clan crowd stall forker execer exiter loader odd liar moment gaps handoff kinds replacer spaces turns sealer inverse parted tally arena lame legal above lister ownheap paths regions explained sharing sparse toucher classes generations plain equal reader standing bare
 TARGET_PROGRAMS = $(addprefix $(TARGET_DIR)/,$(TARGET_C) confined served storm meddle.so leak calls churn churn-lld churn-nim $(NIM_HEAPS) nim-refc-heaptrack-on plugin.so plugin-noplt.so plugin-rjem.so gaps-copies \
 	static explained-static explained-jemalloc storm-static-pie storm-musl storm-musl-static storm-musl-static-pie plain-musl-static static-stripped \
 	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc own-tcmalloc-lto classes-tcmalloc classes-tcmalloc-static newer newer-static newer-short newer-middle census leaver leaver-static nameless keeps decoy pool bundled-hidden bundled-symbolic bundled-stripped registers chaos sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,moved.so storm-moved storm-moved-static auditor.so standing-static)
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,instead.so blind-malloc.so held-dlopen.so room)
-TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,setter setter-plugin.so comer early-now.so early-lazy.so early-cxx.so copied copied-plugin.so prober rewriter packed packed-plugin.so $(NAMES) names-alias.so names-late.so packed-table.so deep deep-plugin.so)
+TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,setter setter-plugin.so comer early-now.so early-lazy.so early-cxx.so copied copied-plugin.so prober rewriter packed packed-plugin.so $(NAMES) names-alias.so names-late.so packed-table.so deep deep-plugin.so bare-plugin.so)
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,forker-static forker-musl inverse-musl loader-musl plugin-musl.so churn-go churn-go-static $(PLAIN_GO) Load.class)
 
 # Not files of ours to sanitise: a target is what it is in every variant.
@@ -276,6 +276,13 @@ $(TARGET_DIR)/packed-plugin.so: test/targets/packed_plugin.c test/targets/packed
 	$(Q)$(CC) $(TARGET_CFLAGS) -I. -fPIC -fno-builtin -shared -Wl,-soname,packed-plugin.so -Wl,-z,notext -o $@ $<
 
 # It is in front of libc in the plugin's own list alone.
+# Built as parts of libvips and glib are.
+$(TARGET_DIR)/bare-plugin.so: test/targets/bare_plugin.c
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -O2 $(WARN) -fPIC -shared -fomit-frame-pointer -fno-unwind-tables \
+		-fno-asynchronous-unwind-tables -o $@ $<
+
 $(TARGET_DIR)/deep-plugin.so: test/targets/deep_plugin.c test/targets/target.h $(TARGET_DIR)/names-alias.so
 	$(call say,CC,$@)
 	@mkdir -p $(@D)

@@ -58,6 +58,7 @@ static int read_modules(struct limpet_fault_stacks *stacks, struct limpet_err *e
 	stacks->modules = modules;
 	/* Without a table a module is walked by frame pointer. */
 	(void)!limpet_unwind_set_update(&stacks->set, &stacks->modules);
+	(void)!limpet_unwind_set_read_frames(&stacks->set, &stacks->modules, true);
 	(void)limpet_module_table_update(stacks->table, 0);
 	return 0;
 }

@@ -1015,6 +1015,23 @@ uint64_t limpet_module_symbol(const struct limpet_target *target, struct limpet_
 	return 0;
 }
 
+void limpet_module_exports(const struct limpet_target *target, struct limpet_module *module,
+			   void (*found)(uint64_t address, void *context), void *context)
+{
+	struct dynamic_tables tables;
+
+	if (!module->symbols && (read_dynamic(target, module, &tables) < 0 ||
+				 load_symbols(target, module, &tables, 0) < 0))
+		return;
+	for (uint64_t i = 1; i < module->symbol_count; i++) {
+		const Elf64_Sym *symbol = &module->symbols[i];
+
+		if (symbol->st_shndx != SHN_UNDEF && symbol->st_value &&
+		    ELF64_ST_TYPE(symbol->st_info) == STT_FUNC)
+			found(module->bias + symbol->st_value, context);
+	}
+}
+
 static bool is_name_of(const struct limpet_module *module, const Elf64_Sym *symbol, uint16_t op)
 {
 	int member = symbol->st_name < module->string_bytes

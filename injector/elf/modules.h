@@ -102,6 +102,9 @@ bool limpet_module_has_malloc(const struct limpet_target *target, struct limpet_
 /* Address of a defined dynamic symbol, 0 if there is none. ret_symbol may be NULL. */
 uint64_t limpet_module_symbol(const struct limpet_target *target, struct limpet_module *module,
 			      const char *name, Elf64_Sym *ret_symbol);
+/* Calls `found` with the address of each function that the module exports. */
+void limpet_module_exports(const struct limpet_target *target, struct limpet_module *module,
+			   void (*found)(uint64_t address, void *context), void *context);
 /* Calls `found` with the address of the value of each dynamic symbol under which the module defines
  * that function, in any version, as a member of the family that does `op`. */
 void limpet_module_names_of(const struct limpet_target *target, struct limpet_module *module,

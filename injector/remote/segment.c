@@ -455,11 +455,16 @@ int limpet_segment_update_tables(struct limpet_segment *segment, struct limpet_m
 	struct limpet_shm *shm = segment->shm;
 	struct limpet_unwind_module *shared;
 	int error;
-	const int made = limpet_unwind_set_update(&segment->tables, modules);
-	const uint32_t which = segment->tables.generation & 1;
+	const bool is_first = !segment->tables.generation;
+	int made = limpet_unwind_set_update(&segment->tables, modules), read;
+	uint32_t which;
 
 	if (made < 0)
 		return made;
+	/* Before the capture there is time; during it events must be read. */
+	read = limpet_unwind_set_read_frames(&segment->tables, modules, is_first);
+	made += read > 0 ? read : 0;
+	which = segment->tables.generation & 1;
 	error = share_tables(segment);
 	if (error)
 		return error;

@@ -474,7 +474,8 @@ int limpet_session_refresh_modules(struct limpet_session *session)
 
 	if (error)
 		return error;
-	if (fingerprint == session->fingerprint && seen == session->modules_seen)
+	if (fingerprint == session->fingerprint && seen == session->modules_seen &&
+	    !limpet_unwind_set_has_frames(&session->segment.tables))
 		return 0;
 	error = limpet_session_read_modules(session, NULL);
 	if (!error)

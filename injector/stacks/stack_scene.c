@@ -63,6 +63,8 @@ static int make_tables(struct limpet_modules *modules, const bool *used,
 			some.list[taken++] = modules->list[i];
 	some.count = taken;
 	made = limpet_unwind_set_update(set, &some);
+	if (made >= 0)
+		made = limpet_unwind_set_read_frames(set, &some, true);
 	while (taken) {
 		taken--;
 		*(struct limpet_module *)(uintptr_t)limpet_modules_find(

@@ -10,7 +10,9 @@
 #include "injector/elf/elf_file.h"
 #include "injector/elf/modules_memory.h"
 #include "injector/proc/target_process.h"
+#include "injector/unwind/module_frames.h"
 #include "injector/unwind/unwind_compile.h"
+#include "injector/unwind/unwind_fill.h"
 
 #define MAX_EH_FRAME (256u << 20)
 /* The header, up to its table. */
@@ -91,7 +93,9 @@ static int compile_module(const struct limpet_target *target, const struct limpe
 	if (module->libc_loader)
 		input.exit_address = limpet_module_symbol(
 			target, (struct limpet_module *)(uintptr_t)module, "exit", NULL);
-	if (error)
+	if (error == -ENOENT)
+		address = module->start; /* it has no such section */
+	else if (error)
 		return error;
 	if (address < module->start || address >= module->end)
 		return -EBADMSG;
@@ -143,6 +147,7 @@ static uint64_t arena_add(struct limpet_unwind_set *set, const void *table, size
 struct limpet_unwind_set_table {
 	uint64_t table, table_bytes; /* 0: none could be made */
 	unsigned failures;           /* number of failed attempts */
+	bool lacks_frames;           /* its code is still to be read */
 	bool without_room;
 	uint64_t span, inode;
 	uint64_t start; /* 0: at any address */
@@ -267,6 +272,7 @@ static bool keep_table(struct limpet_unwind_set *set, const struct limpet_module
 		return false;
 	}
 	of->table_bytes = bytes;
+	of->lacks_frames = limpet_module_lacks_frames(module, table);
 	*(known ? known : &set->list[set->list_count++]) = *of;
 	return true;
 }
@@ -295,9 +301,86 @@ static int keep_tables(struct limpet_unwind_set *set, const struct limpet_target
 	return made;
 }
 
+/* The next module whose code is to be read. */
+static bool start_reading(struct limpet_unwind_set *set, struct limpet_modules *modules)
+{
+	for (size_t i = 0; i < modules->count; i++) {
+		struct limpet_module *module = &modules->list[i];
+		const struct limpet_unwind_set_table of = identify(module);
+		struct limpet_unwind_set_table *known = find_table(set, &of);
+
+		if (!known || !known->lacks_frames)
+			continue;
+		known->lacks_frames = false;
+		if (limpet_module_frames_start(modules->target, module,
+					       (const void *)(set->arena + known->table),
+					       &set->reader) < 0)
+			continue;
+		set->reading = (uint32_t)(known - set->list) + 1;
+		return true;
+	}
+	return false;
+}
+
+/* The new table takes the old one's place in the list; readers may still use the old one. */
+static int use_rows(struct limpet_unwind_set *set, const struct limpet_frame_rows *rows)
+{
+	struct limpet_unwind_set_table *known = &set->list[set->reading - 1];
+	const uint64_t old = known->table;
+	LIMPET_FREE void *table = NULL;
+	size_t bytes;
+	uint64_t new;
+	int error = limpet_unwind_fill((const void *)(set->arena + old), rows, &table, &bytes);
+
+	if (error)
+		return error;
+	new = arena_add(set, table, bytes);
+	if (!new)
+		return 0;
+	known->table = new;
+	known->table_bytes = bytes;
+	for (uint32_t i = 0; i < set->module_count; i++)
+		if (set->modules[i].table == old) {
+			set->modules[i].table = new;
+			set->modules[i].table_bytes = bytes;
+		}
+	return 1;
+}
+
+int limpet_unwind_set_read_frames(struct limpet_unwind_set *set, struct limpet_modules *modules,
+				  bool wait)
+{
+	int made = 0;
+
+	while (set->reading || start_reading(set, modules)) {
+		struct limpet_frame_rows rows = {0};
+		int result = limpet_frame_reader_finish(&set->reader, wait, &rows);
+
+		if (result == -EAGAIN)
+			break;
+		if (result == 0)
+			result = use_rows(set, &rows);
+		free(rows.list);
+		set->reading = 0;
+		if (result == -ENOMEM)
+			return result;
+		made += result > 0 ? result : 0;
+	}
+	return made;
+}
+
+bool limpet_unwind_set_has_frames(const struct limpet_unwind_set *set)
+{
+	return set->reading && limpet_frame_reader_is_done(&set->reader);
+}
+
 /* Of node, glibc, LLVM and rustc tables take 3.6 to 7.8 bytes for one of .eh_frame_hdr, which has
  * an entry for each function. */
 #define TABLE_FOR_HEADER 8u
+/* A described function is rarely larger in the mean; the frames of other code take a byte in ten.
+ */
+#define CODE_FOR_HEADER 64u
+#define CODE_FOR_FRAMES 8u
 
 uint64_t limpet_unwind_set_estimate(const struct limpet_modules *modules)
 {
@@ -306,8 +389,12 @@ uint64_t limpet_unwind_set_estimate(const struct limpet_modules *modules)
 	for (size_t i = 0; i < modules->count; i++) {
 		const struct limpet_module *module = &modules->list[i];
 
+		const uint64_t text = module->text_end - module->text_start;
+
 		if (module->eh_frame_hdr_bytes < module->end - module->start)
 			bytes += module->eh_frame_hdr_bytes * TABLE_FOR_HEADER;
+		if (module->eh_frame_hdr_bytes < text / CODE_FOR_HEADER)
+			bytes += text / CODE_FOR_FRAMES;
 	}
 	return bytes;
 }
@@ -358,6 +445,8 @@ void limpet_unwind_set_walk_map(const struct limpet_unwind_set *set, struct limp
 
 void limpet_unwind_set_done(struct limpet_unwind_set *set)
 {
+	if (set->reading)
+		limpet_frame_reader_stop(&set->reader);
 	free(set->modules);
 	free(set->list);
 	memset(set, 0, sizeof(*set));

@@ -13,6 +13,7 @@
 #include "common/unwind_walk.h"
 #include "common/wire.h"
 #include "injector/elf/modules.h"
+#include "injector/unwind/frame_reader.h"
 
 /* Modules whose tables found no room in the arena: stacks end there. */
 struct limpet_tables_without_room {
@@ -33,6 +34,8 @@ struct limpet_unwind_set {
 	struct limpet_unwind_set_table *list;
 	uint32_t list_count;
 	size_t list_capacity;
+	struct limpet_frame_reader reader; /* of the table with number `reading` - 1, if not 0 */
+	uint32_t reading;
 };
 /* About what the tables of all modules need, and rather more. Reads nothing. */
 uint64_t limpet_unwind_set_estimate(const struct limpet_modules *modules);
@@ -45,6 +48,14 @@ void limpet_unwind_set_done(struct limpet_unwind_set *set);
  * tables made, or -errno, and then the list is as it was. */
 int limpet_unwind_set_update(struct limpet_unwind_set *set,
 			     struct limpet_modules *modules) LIMPET_MUST_CHECK;
+/* Code without unwind information (module_frames.h) is read in a process of its own, one module
+ * after the other, which takes up to some seconds for each. Call it after each update. Begins with
+ * the next one, and adds the rows of those that are done; `wait`: for all of them. Returns how many
+ * tables were made, or -ENOMEM. */
+int limpet_unwind_set_read_frames(struct limpet_unwind_set *set, struct limpet_modules *modules,
+				  bool wait) LIMPET_MUST_CHECK;
+/* Whether that would make a table now. */
+bool limpet_unwind_set_has_frames(const struct limpet_unwind_set *set);
 /* In the form that the walker needs; valid until the next update. */
 void limpet_unwind_set_walk_map(const struct limpet_unwind_set *set, struct limpet_walk_map *ret);
 
