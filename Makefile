@@ -14,8 +14,9 @@
 #   make bench      what a capture costs; bench-store stores the ratios
 #   make soak       two hours with a beacon node, beside its twin
 #   make lint       format, analysis, rules; make format mends the first
-#   make demo       a leaking node.js server, captured and explained
-#   make pictures   those of README.md, from the demonstration
+#   make demo       a small program that leaks, captured: limpet demo; demo-node: a
+#                   node.js server under load
+#   make pictures   those of README.md, from demo-node
 #   make install    PREFIX=/usr/local, DESTDIR; INSTALLED=build/static/limpet: that one
 #   make dist       what is released, from the commit: packages and tarballs;
 #                   make dist-sources: the sources of the libraries in them

@@ -8,6 +8,7 @@ int limpet_cmd_run(int argc, char **argv);
 int limpet_cmd_stop(int argc, char **argv);
 int limpet_cmd_mark(int argc, char **argv);
 int limpet_cmd_status(int argc, char **argv);
+int limpet_cmd_demo(int argc, char **argv);
 int limpet_cmd_doctor(int argc, char **argv);
 int limpet_cmd_explain(int argc, char **argv);
 int limpet_cmd_stacks(int argc, char **argv);

@@ -19,6 +19,7 @@ struct command {
 };
 
 static const struct command commands[] = {
+	{"demo", limpet_cmd_demo, "demo", "capture a small program that leaks, to see it work"},
 	{"doctor", limpet_cmd_doctor, "doctor [PID]",
 	 "whether it would work, and if not, why; or all processes"},
 	{"explain", limpet_cmd_explain, "explain PID",
@@ -46,9 +47,7 @@ static int print_help(void)
 	       "Usage: limpet COMMAND [OPTIONS]; more: limpet COMMAND --help, man limpet\n\n");
 	for (size_t i = 0; i < LIMPET_COUNT_OF(commands); i++)
 		printf("  %-16s %s\n", commands[i].usage, commands[i].summary);
-	printf("\nA first session:\n"
-	       "  limpet attach 4711 --duration 10m     # Ctrl-C ends it earlier\n"
-	       "  limpet report node.4711.limpet        # who holds the memory\n"
+	printf("\nA first session: limpet attach 4711 -d 10m, then limpet report node.4711.limpet\n"
 	       "Exit status: 0 done, 1 failed, 2 usage, 3 refused, 4 losses, 5 dormant agent\n");
 	return limpet_ui_finish(LIMPET_EXIT_OK);
 }

@@ -6,6 +6,7 @@ CLI_SRC := \
 	cli/capture_words.c \
 	cli/census_print.c \
 	cli/cmd_attach.c \
+	cli/cmd_demo.c \
 	cli/cmd_diff.c \
 	cli/cmd_doctor.c \
 	cli/cmd_explain.c \
@@ -25,6 +26,7 @@ CLI_SRC := \
 	cli/debug.c \
 	cli/settings.c \
 	cli/doctor_list.c \
+	cli/demo_server.c \
 	cli/explain_print.c \
 	cli/explain_trace.c \
 	cli/find_hidden.c \

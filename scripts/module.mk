@@ -1,5 +1,5 @@
 # Packages, lint, installation and the demonstration.
-.PHONY: bootstrap bootstrap-build demo install uninstall
+.PHONY: bootstrap bootstrap-build demo demo-node install uninstall
 bootstrap:
 	$(Q)scripts/bootstrap
 bootstrap-build:
@@ -160,10 +160,10 @@ uninstall:
 
 # ------------------------------------------------------------------ demonstration
 .PHONY: pictures
-pictures: demo
+pictures: demo-node
 	$(Q)LIMPET=$(CURDIR)/$(B)/limpet scripts/pictures build/demo/server.limpet docs/pictures
 
 # The build uses all processors, unless make was told how many.
-demo: bootstrap-build
+demo demo-node: bootstrap-build
 	$(Q)$(MAKE) --no-print-directory $(if $(findstring --jobserver,$(MAKEFLAGS)),,-j$(shell nproc)) all
-	$(Q)LIMPET=$(CURDIR)/$(B)/limpet scripts/demo
+	$(Q)$(if $(filter demo,$@),$(B)/limpet demo,LIMPET=$(CURDIR)/$(B)/limpet scripts/demo)
