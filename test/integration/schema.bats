@@ -97,3 +97,29 @@ reports() {
 		grep -q "^validate: bad.json: " bad.err
 	done
 }
+
+# Those about a trace print what stands there; what others print depends on the process.
+@test "docs/automation.md: each command answers, by the schema" {
+	local command want=() count=0 answer
+	mkdir json bin
+	# Puts aside what limpet says before jq takes a part of it.
+	printf '#!/bin/sh\n"%s" "$@" | tee "%s/json/$COUNT.json"\n' "$LIMPET" "$work" >bin/limpet
+	chmod +x bin/limpet
+	cp "$root/test/verdicts/traces/xstrdup-attributes.limpet" server.26753.limpet
+	start storm "$TARGETS/storm"
+	while IFS= read -r command; do
+		mapfile -t want < <(awk -v command="$command" 'on && (/^ *$/ || /^ *\$ /) { exit } on { sub(/^ +/, ""); print }
+			index($0, "$ " command) { on = 1 }' "$root/docs/automation.md")
+		[[ $command != "limpet status"* ]] || attach "$pid" -d 1h
+		count=$((count + 1))
+		answer=$(COUNT=$count PATH=$work/bin:$PATH within 60 bash -o pipefail -c "${command/ 26753 / $pid }") || fail "$command" || return 1
+		[[ $command != "limpet status"* ]] || stop "$pid"
+		[[ $command != *server.26753* ]] || same "$command" "$answer" "$(printf '%s\n' "${want[@]}")" || return 1
+		[[ -n $answer && $answer != null ]] || fail "no answer: $command" || return 1
+	done < <(sed -n 's/^ *\$ //p' "$root/docs/automation.md")
+	same "questions" "$count" 10
+	fits json/*.json
+	same "identity" "$(jq -r '."$id"' "$schema")" "$(grep -o 'urn:limpet:json:[0-9]*' "$root/docs/automation.md")"
+	[[ $(jq -r '.version' json/5.json) == "$(jq -r '."$id" | split(":")[-1]' "$schema")" ]]
+	finish storm
+}
