@@ -2,8 +2,8 @@
 #ifndef LIMPET_AGENT_ARCH_H
 #define LIMPET_AGENT_ARCH_H
 
-#define LIMPET_ARCH_STRING_(x) #x
-#define LIMPET_ARCH_STRING(x) LIMPET_ARCH_STRING_(x)
+#include "common/arch_path.h"
+
 /* The formatter would treat the paths as expressions. */
 /* clang-format off */
 #include LIMPET_ARCH_STRING(agent/arch/LIMPET_ARCH/sys.h)

@@ -111,14 +111,15 @@ ANALYZER_SRC += \
 
 # The page: a template, its style and script, and uPlot from npm, in one file. Without npm, or away from
 # its registry, it has no plots.
-HTML_PAGE := $(B)/html/page.html
+PAGE_B := $(if $(IS_CROSS),build,$(B))/html
+HTML_PAGE := $(PAGE_B)/page.html
 HTML_SOURCES := analyzer/html/report.html analyzer/html/report.css $(wildcard analyzer/html/*.js)
-$(B)/html/uplot/done: analyzer/html/package.json analyzer/html/package-lock.json scripts/fetch-npm
+$(PAGE_B)/uplot/done: analyzer/html/package.json analyzer/html/package-lock.json scripts/fetch-npm
 	$(call say,NPM,$@)
 	$(Q)scripts/fetch-npm analyzer/html $(@D) 'the page of `limpet html` will have no plots'
-$(HTML_PAGE): $(HTML_SOURCES) $(B)/html/uplot/done scripts/build-page
+$(HTML_PAGE): $(HTML_SOURCES) $(PAGE_B)/uplot/done scripts/build-page
 	$(call say,PAGE,$@)
-	$(Q)scripts/build-page $(B)/html/uplot $@
+	$(Q)scripts/build-page $(PAGE_B)/uplot $@
 $(B)/obj/analyzer/html/html_template.o: analyzer/html/html_template.S $(HTML_PAGE)
 	$(call say,AS,$<)
 	@mkdir -p $(@D)

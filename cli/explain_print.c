@@ -9,9 +9,7 @@
 #include <unistd.h>
 
 #include "analyzer/text/json_printer.h"
-#include "cli/census_print.h"
 #include "cli/json_output.h"
-#include "cli/objects_print.h"
 #include "cli/ui.h"
 #include "common/units.h"
 
@@ -340,13 +338,9 @@ static json_t *explanation_json(const struct limpet_explained *what)
 	object = limpet_json_set(object, "glibc",
 				 explanation->has_glibc ? glibc_json(explanation) : json_null());
 	object = limpet_json_set(object, "trace", trace ? trace_json(trace) : json_null());
-	object = limpet_json_set(object, "census",
-				 what->census ? limpet_census_json(what->census) : json_null());
-	object = limpet_json_set(object, "class_censuses",
-				 what->classes ? limpet_class_censuses_json(what->classes)
-					       : json_null());
-	object = limpet_json_set(object, "objects",
-				 what->objects ? limpet_objects_json(what->objects) : json_null());
+	object = limpet_json_set(object, "census", what->census);
+	object = limpet_json_set(object, "class_censuses", what->classes);
+	object = limpet_json_set(object, "objects", what->objects);
 	return limpet_json_set(object, "verdicts", verdicts);
 }
 

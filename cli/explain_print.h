@@ -6,12 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "analyzer/views/resident_parts.h"
-#include "explain/census.h"
-#include "explain/class_census.h"
-#include "explain/explain.h"
+#include <jansson.h>
 
-struct limpet_objects;
+#include "analyzer/views/resident_parts.h"
+#include "explain/explain.h"
 
 /* What a trace knows besides: the same accounts earlier. All is borrowed. */
 struct limpet_explained_trace {
@@ -24,10 +22,8 @@ struct limpet_explained {
 	const struct limpet_explanation *explanation;
 	const struct limpet_parts *parts;           /* the same in short */
 	const struct limpet_explained_trace *trace; /* NULL: of a process */
-	/* For JSON. NULL: none was asked for. */
-	const struct limpet_census *census;
-	const struct limpet_class_censuses *classes;
-	const struct limpet_objects *objects;
+	/* For JSON, which takes them; json_null(): not asked for. NULL: out of memory. */
+	json_t *census, *classes, *objects;
 };
 
 /* These print to stdout, all of it, and return an exit status. */

@@ -112,8 +112,12 @@ static int print(const char *file, const struct limpet_model *model,
 						 .rss_bytes = after->rss_bytes,
 						 .verdicts = verdicts};
 	struct limpet_explained_trace trace = {.file = file, .duration_ns = model->duration_ns};
-	const struct limpet_explained what = {
-		.explanation = &explanation, .parts = parts, .trace = &trace};
+	const struct limpet_explained what = {.explanation = &explanation,
+					      .parts = parts,
+					      .trace = &trace,
+					      .census = json_null(),
+					      .classes = json_null(),
+					      .objects = json_null()};
 	LIMPET_FREE char *account = NULL;
 	struct rows rows = {0};
 	int result = list_rows(parts->has_before ? before : &none, after, &rows,

@@ -1,10 +1,8 @@
 #include "cli/libraries.h"
 
-#include <capstone/capstone.h>
 #include <elfutils/libdwfl.h>
 #include <gnu/libc-version.h>
 #include <jansson.h>
-#include <libunwind.h>
 #include <ncurses.h>
 #include <seccomp.h>
 #include <stdio.h>
@@ -20,14 +18,11 @@ const char *BZ2_bzlibVersion(void) __attribute__((weak));
 void limpet_libraries_print(void)
 {
 	const struct scmp_version *seccomp = seccomp_version();
-	int capstone_major, capstone_minor;
-
-	cs_version(&capstone_major, &capstone_minor);
-	printf("libraries: elfutils %s, capstone %d.%d, libseccomp %u.%u.%u, libunwind %d.%d,\n"
-	       "  zstd %s, zlib %s, jansson %s, %s, glibc %s",
-	       dwfl_version(NULL), capstone_major, capstone_minor, seccomp->major, seccomp->minor,
-	       seccomp->micro, UNW_VERSION_MAJOR, UNW_VERSION_MINOR, ZSTD_versionString(),
-	       zlibVersion(), jansson_version_str(), curses_version(), gnu_get_libc_version());
+	printf("libraries: elfutils %s, ", dwfl_version(NULL));
+	limpet_libraries_print_process();
+	printf("libseccomp %u.%u.%u,\n  zstd %s, zlib %s, jansson %s, %s, glibc %s", seccomp->major,
+	       seccomp->minor, seccomp->micro, ZSTD_versionString(), zlibVersion(),
+	       jansson_version_str(), curses_version(), gnu_get_libc_version());
 	if (lzma_version_string && BZ2_bzlibVersion) {
 		/* "1.0.8, 13-Jul-2019" */
 		const char *bzip2 = BZ2_bzlibVersion();

@@ -5,4 +5,7 @@
 /* Prints their names and versions on standard output, as one line. */
 void limpet_libraries_print(void);
 
+/* Of that line: those that only commands which need a process call. */
+void limpet_libraries_print_process(void);
+
 #endif

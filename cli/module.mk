@@ -1,38 +1,20 @@
-CLI_SRC := \
-	cli/background.c \
-	cli/capture_command.c \
-	cli/capture_options.c \
+# What reads traces, on any processor.
+READER_CLI_SRC := \
 	cli/capture_signals.c \
-	cli/capture_words.c \
-	cli/census_print.c \
-	cli/cmd_attach.c \
-	cli/cmd_demo.c \
 	cli/cmd_diff.c \
-	cli/cmd_doctor.c \
 	cli/cmd_explain.c \
 	cli/cmd_export.c \
 	cli/cmd_html.c \
-	cli/cmd_mark.c \
-	cli/cmd_pages.c \
 	cli/cmd_report.c \
-	cli/cmd_run.c \
 	cli/cmd_seal.c \
-	cli/cmd_stacks.c \
-	cli/cmd_status.c \
-	cli/cmd_stop.c \
 	cli/cmd_top.c \
 	cli/command_line.c \
 	cli/complete.c \
 	cli/debug.c \
 	cli/settings.c \
-	cli/doctor_list.c \
-	cli/demo_server.c \
 	cli/explain_print.c \
 	cli/explain_trace.c \
-	cli/find_hidden.c \
 	cli/find_program.c \
-	cli/follower.c \
-	cli/followers.c \
 	cli/heap_findings.c \
 	cli/html_file.c \
 	cli/json_output.c \
@@ -41,13 +23,11 @@ CLI_SRC := \
 	cli/live_target.c \
 	cli/main.c \
 	cli/mark_times.c \
-	cli/objects_print.c \
 	cli/pager.c \
 	cli/pid_hint.c \
 	cli/progress.c \
 	cli/sealing.c \
 	cli/shell_word.c \
-	cli/stack_names.c \
 	cli/top_calls.c \
 	cli/top_draw.c \
 	cli/top_editor.c \
@@ -60,6 +40,32 @@ CLI_SRC := \
 	cli/top_source.c \
 	cli/ui.c \
 	cli/view_options.c
+
+# And what needs a process.
+CLI_SRC := $(READER_CLI_SRC) \
+	cli/background.c \
+	cli/capture_command.c \
+	cli/capture_options.c \
+	cli/capture_words.c \
+	cli/census_print.c \
+	cli/cmd_attach.c \
+	cli/cmd_demo.c \
+	cli/cmd_doctor.c \
+	cli/cmd_mark.c \
+	cli/cmd_pages.c \
+	cli/cmd_run.c \
+	cli/cmd_stacks.c \
+	cli/cmd_status.c \
+	cli/cmd_stop.c \
+	cli/demo_server.c \
+	cli/doctor_list.c \
+	cli/explain_process.c \
+	cli/find_hidden.c \
+	cli/follower.c \
+	cli/followers.c \
+	cli/libraries_process.c \
+	cli/objects_print.c \
+	cli/stack_names.c
 
 # Rewritten only when it changes, so that a new commit relinks one object and nothing else.
 $(B)/version: FORCE

@@ -34,11 +34,12 @@ COLLECTOR_SRC += \
 	collector/record/trace_sync.c \
 	collector/record/trace_writer.c
 
-COLLECTOR_SRC += \
+CONTROL_SRC := \
 	collector/control/control.c \
 	collector/control/control_client.c \
 	collector/control/control_socket.c \
 	collector/control/runtime_dir.c
+COLLECTOR_SRC += $(CONTROL_SRC)
 
 COLLECTOR_SRC += \
 	collector/pages/counted_maps.c \

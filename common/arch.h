@@ -2,8 +2,8 @@
 #ifndef LIMPET_COMMON_ARCH_H
 #define LIMPET_COMMON_ARCH_H
 
-#define LIMPET_ARCH_STRING_(x) #x
-#define LIMPET_ARCH_STRING(x) LIMPET_ARCH_STRING_(x)
+#include "common/arch_path.h"
+
 /* The formatter would treat the paths as expressions. */
 /* clang-format off */
 #include LIMPET_ARCH_STRING(common/arch/LIMPET_ARCH/pause.h)

@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "common/arch.h"
+#include "common/arch_path.h"
 #include "common/subprocess.h"
 
 /* clang-format off */
@@ -114,14 +114,14 @@ static int drop_privileges(void)
 
 /* The calls that malloc, libelf, libdw, liblzma and limpet itself need to compute on open files. */
 static const int allowed[] = {
-	SCMP_SYS(read),         SCMP_SYS(pread64),         SCMP_SYS(recvmsg),
-	SCMP_SYS(sendmsg),      SCMP_SYS(close),           SCMP_SYS(fstat),
-	SCMP_SYS(lseek),        SCMP_SYS(munmap),          SCMP_SYS(mremap),
-	SCMP_SYS(brk),          SCMP_SYS(madvise),         SCMP_SYS(futex),
-	SCMP_SYS(rt_sigreturn), SCMP_SYS(rt_sigprocmask),  SCMP_SYS(exit),
-	SCMP_SYS(exit_group),   SCMP_SYS(clock_gettime),   SCMP_SYS(getrandom),
-	SCMP_SYS(sysinfo),      SCMP_SYS(getpid),          SCMP_SYS(gettid),
-	SCMP_SYS(poll),         SCMP_SYS(restart_syscall),
+	SCMP_SYS(read),         SCMP_SYS(pread64),        SCMP_SYS(recvmsg),
+	SCMP_SYS(sendmsg),      SCMP_SYS(close),          SCMP_SYS(fstat),
+	SCMP_SYS(lseek),        SCMP_SYS(munmap),         SCMP_SYS(mremap),
+	SCMP_SYS(brk),          SCMP_SYS(madvise),        SCMP_SYS(futex),
+	SCMP_SYS(rt_sigreturn), SCMP_SYS(rt_sigprocmask), SCMP_SYS(exit),
+	SCMP_SYS(exit_group),   SCMP_SYS(clock_gettime),  SCMP_SYS(getrandom),
+	SCMP_SYS(sysinfo),      SCMP_SYS(getpid),         SCMP_SYS(gettid),
+	SCMP_SYS(poll),         SCMP_SYS(ppoll),          SCMP_SYS(restart_syscall),
 };
 static const int fcntl_allowed[] = {F_GETFD, F_GETFL, F_DUPFD, F_DUPFD_CLOEXEC};
 /* Handled by on_trap(). */

@@ -18,6 +18,5 @@ COMMON_SRC := \
 	common/own_stack.c \
 	common/plain_text.c \
 	common/site_counts.c \
-	common/slots.c \
 	common/trace_block.c \
 	common/units.c

@@ -3,6 +3,14 @@
 #include "common/arch.h"
 #include "common/family.h"
 
+enum limpet_slot_kind limpet_slot_kind(uint32_t type)
+{
+	if (LIMPET_ARCH_RELOCATION_IS_VARIABLE(type))
+		return LIMPET_SLOT_OF_VARIABLE;
+	return LIMPET_ARCH_RELOCATION_IS_ADDRESS(type) ? LIMPET_SLOT_OF_ADDRESS
+						       : LIMPET_SLOT_OF_CALLS;
+}
+
 /* A slot with an addend is the address of something else. */
 static bool may_call(const Elf64_Rela *rela, uint32_t type)
 {

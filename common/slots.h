@@ -11,7 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/arch.h"
 #include "common/wire.h"
 
 /* Another name under which a library has a function of the family: the same address. */
@@ -46,13 +45,7 @@ struct limpet_slot_found {
 };
 
 /* `type`: of a relocation that is a slot. */
-static inline enum limpet_slot_kind limpet_slot_kind(uint32_t type)
-{
-	if (LIMPET_ARCH_RELOCATION_IS_VARIABLE(type))
-		return LIMPET_SLOT_OF_VARIABLE;
-	return LIMPET_ARCH_RELOCATION_IS_ADDRESS(type) ? LIMPET_SLOT_OF_ADDRESS
-						       : LIMPET_SLOT_OF_CALLS;
-}
+enum limpet_slot_kind limpet_slot_kind(uint32_t type);
 
 /* Calls `found` for each slot; a nonzero result ends the scan and is returned. */
 int limpet_slots_scan(const struct limpet_slot_tables *tables,

@@ -1,4 +1,6 @@
+# Agent and injector share common/slots.c.
 INJECTOR_SRC := \
+	common/slots.c \
 	injector/session/children.c \
 	injector/session/command.c \
 	injector/session/descendants.c \
@@ -128,7 +130,8 @@ INJECTOR_SRC += \
 	injector/elf/modules.c \
 	injector/elf/preflight_allocators.c
 
-INJECTOR_SRC += \
+# By /proc alone.
+PROC_SRC := \
 	injector/proc/commit.c \
 	injector/proc/cgroup.c \
 	injector/proc/descriptor.c \
@@ -146,3 +149,4 @@ INJECTOR_SRC += \
 	injector/proc/target_end.c \
 	injector/proc/target_identity.c \
 	injector/proc/tid_offset.c
+INJECTOR_SRC += $(PROC_SRC)

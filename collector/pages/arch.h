@@ -3,8 +3,8 @@
 #ifndef LIMPET_COLLECTOR_PAGES_ARCH_H
 #define LIMPET_COLLECTOR_PAGES_ARCH_H
 
-#define LIMPET_ARCH_STRING_(x) #x
-#define LIMPET_ARCH_STRING(x) LIMPET_ARCH_STRING_(x)
+#include "common/arch_path.h"
+
 /* clang-format off */
 #include LIMPET_ARCH_STRING(collector/pages/arch/LIMPET_ARCH/sampled_registers.h)
 /* clang-format on */

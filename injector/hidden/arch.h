@@ -2,8 +2,8 @@
 #ifndef LIMPET_INJECTOR_HIDDEN_ARCH_H
 #define LIMPET_INJECTOR_HIDDEN_ARCH_H
 
-#define LIMPET_ARCH_STRING_(x) #x
-#define LIMPET_ARCH_STRING(x) LIMPET_ARCH_STRING_(x)
+#include "common/arch_path.h"
+
 /* clang-format off */
 #include LIMPET_ARCH_STRING(injector/hidden/arch/LIMPET_ARCH/probed_registers.h)
 /* clang-format on */

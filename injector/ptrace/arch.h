@@ -3,8 +3,8 @@
 #ifndef LIMPET_INJECTOR_PTRACE_ARCH_H
 #define LIMPET_INJECTOR_PTRACE_ARCH_H
 
-#define LIMPET_ARCH_STRING_(x) #x
-#define LIMPET_ARCH_STRING(x) LIMPET_ARCH_STRING_(x)
+#include "common/arch_path.h"
+
 /* The formatter would take the paths for expressions. */
 /* clang-format off */
 #include LIMPET_ARCH_STRING(injector/ptrace/arch/LIMPET_ARCH/sigreturn_frame.h)
