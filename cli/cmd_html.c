@@ -88,13 +88,17 @@ static int write_page(const struct html_options *o, const struct limpet_html_sub
 	return limpet_html_file_close(&page, limpet_html_print(subject, page.sink.file), err);
 }
 
-/* Threads and lifetimes; *ret_thread_timeline stays NULL if the trace has no single events. */
+/* Threads and lifetimes; *ret_thread_timeline stays NULL if the trace has no single events, or does
+ * not tell blocks apart. */
 static int follow(const struct limpet_analysis *analysis, const struct limpet_history *history,
 		  const struct limpet_replay_options *selection,
 		  struct limpet_thread_timeline **ret_thread_timeline, struct limpet_err *err)
 {
-	int result = limpet_thread_timeline_build(analysis->reader, analysis->model, history,
-						  selection, ret_thread_timeline);
+	int result =
+		limpet_model_is_imported(analysis->model)
+			? -ENODATA
+			: limpet_thread_timeline_build(analysis->reader, analysis->model, history,
+						       selection, ret_thread_timeline);
 
 	if (result == -ENODATA)
 		return 0;

@@ -281,7 +281,8 @@ static int report_file(struct report_options *o, int *ret_status, struct limpet_
 		.sorted = o->sorted,
 		.sort = o->sort,
 		.full = o->full,
-		.replay = limpet_view_needs_replay(o->view.kind),
+		.replay = limpet_view_needs(o->view.kind) != LIMPET_VIEW_NEEDS_SUMS,
+		.blocks = limpet_view_needs(o->view.kind) == LIMPET_VIEW_NEEDS_BLOCKS,
 		.series = o->view.kind == LIMPET_VIEW_SITES,
 		.moments = o->view.kind == LIMPET_VIEW_TIMELINE
 				   ? (o->limited && o->limit ? o->limit : LIMPET_VIEW_MOMENTS)

@@ -147,6 +147,13 @@ static int fail_unknown(const char *file, const struct limpet_model *model,
 		       parts->unknown_bytes > LIMPET_RESIDENT_BYTES_MAX
 			       ? ": more than 4 GiB were resident"
 			       : "");
+	if (limpet_model_is_imported(model)) {
+		limpet_err_hint(err,
+				"%s records the sum of resident memory alone: `limpet report "
+				"%s` shows it beside the heap",
+				model->target->recorder, file);
+		return -ENODATA;
+	}
 	limpet_err_hint(err, "`limpet explain PID` looks at any process that runs%s",
 			model->target->pages ? "; a trace of `limpet pages` has no such account"
 					     : "");

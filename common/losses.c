@@ -43,6 +43,8 @@ const struct limpet_loss_kind limpet_loss_kinds[LIMPET_LOSS_COUNT] = {
 	KIND(UNFINISHED, "unfinished", "its end is missing", COMPLETE),
 	KIND(DAMAGED, "damaged", "a part of it is lost or damaged", COMPLETE),
 	KIND(BRIDGED, "bridged", "figures are interpolated across a damaged part", EXACT),
+	KIND(RECORDER, "recorder", "heaptrack, which recorded it, does not count what it missed",
+	     BOTH),
 	KIND(GIVEN_UP, "given-up", "for part of the time only sums are kept", EXACT),
 };
 

@@ -43,6 +43,7 @@ enum limpet_loss {
 	LIMPET_LOSS_DAMAGED,    /* a block of the capture is lost or damaged */
 	LIMPET_LOSS_BRIDGED,    /* figures are interpolated across a gap */
 	LIMPET_LOSS_GIVEN_UP,   /* the window includes a time of which only sums are left */
+	LIMPET_LOSS_RECORDER,   /* another profiler recorded it: what it missed is not known */
 	LIMPET_LOSS_COUNT
 };
 #define LIMPET_LOSS_BIT(loss) (1ull << (loss))

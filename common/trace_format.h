@@ -68,7 +68,9 @@ enum limpet_end {
 	LIMPET_END_TARGET_KILLED,
 	LIMPET_END_DISK_FULL,
 	LIMPET_END_SIZE_LIMIT,
-	LIMPET_END_COLLECTOR_LOST, /* inferred by a reader, never written */
+	/* inferred by a reader, never written */
+	LIMPET_END_COLLECTOR_LOST,
+	LIMPET_END_UNKNOWN, /* another profiler recorded it */
 	LIMPET_END_COUNT
 };
 
@@ -108,7 +110,8 @@ enum limpet_trace_header_section {
 	/* Of a managed heap: rows; of each kind, length and bytes of name and script, line, number,
 	 * bytes, those outside. */
 	LIMPET_HEADER_OBJECTS,
-	LIMPET_HEADER_OTHERS /* 1: other allocators than glibc's are followed */
+	LIMPET_HEADER_OTHERS,  /* 1: other allocators than glibc's are followed */
+	LIMPET_HEADER_RECORDER /* another profiler that recorded it */
 };
 
 enum limpet_trace_modules_section {

@@ -64,21 +64,28 @@ static double weight_of(const struct limpet_model *model, const struct limpet_tr
 static void print_event(const struct limpet_analysis *analysis,
 			const struct limpet_trace_event *row, FILE *file)
 {
+	const bool imported = limpet_model_is_imported(analysis->model);
+
 	if (analysis->kept && !analysis->kept[row->node])
 		return;
-	fprintf(file, "%" PRIu64 ",%s,%u,%u,%" PRIu64 ",", row->time_ns,
+	fprintf(file, "%" PRIu64 ",%s,", row->time_ns,
 		row->kind < LIMPET_COUNT_OF(kind_words) && kind_words[row->kind]
 			? kind_words[row->kind]
-			: "unknown",
-		row->tid, row->node, row->size);
-	if (has_age(row->kind))
+			: "unknown");
+	if (!imported)
+		fprintf(file, "%u", row->tid);
+	fprintf(file, ",%u,%" PRIu64 ",", row->node, row->size);
+	if (has_age(row->kind) && !imported)
 		fprintf(file, "%" PRIu64, row->age_ns);
 	/* Unknown for samples. 17 digits, so that sums equal the report's. */
 	fprintf(file, ",%s,%.17g,%s\n",
 		analysis->model->sample_bytes ? ""
 		: row->temporary              ? "true"
 					      : "false",
-		weight_of(analysis->model, row), row->realloc ? "true" : "false");
+		weight_of(analysis->model, row),
+		imported       ? ""
+		: row->realloc ? "true"
+			       : "false");
 }
 
 static int print_events(struct limpet_analysis *analysis, FILE *file)

@@ -538,7 +538,7 @@ static int add_blocks(struct writer *writer)
 	int code;
 
 	limpet_firefox_blocks_init(&writer->blocks, &writer->stacks, model->duration_ns);
-	writer->of_sums = model->compact || model->given_up_ns;
+	writer->of_sums = model->compact || model->given_up_ns || limpet_model_is_imported(model);
 	if (writer->of_sums)
 		return limpet_firefox_blocks_add_sums(&writer->blocks, model->target->pid,
 						      writer->history);

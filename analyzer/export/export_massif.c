@@ -124,7 +124,11 @@ static int write_massif(struct limpet_analysis *analysis, const struct limpet_ex
 	(void)part;
 	if (!replay)
 		return -EINVAL;
-	snprintf(subject, sizeof(subject), "limpet, process %u", model->target->pid);
+	if (limpet_model_is_imported(model))
+		snprintf(subject, sizeof(subject), "limpet, recorded by %.16s",
+			 model->target->recorder);
+	else
+		snprintf(subject, sizeof(subject), "limpet, process %u", model->target->pid);
 	title = limpet_export_title(model, subject);
 	if (!title)
 		return -ENOMEM;

@@ -4,7 +4,8 @@
  * everything else is of the window shown. */
 
 const inPart = b => b >= view.from && b < view.to;
-const NO_EVENTS = 'This page has no single events: the capture kept only sums.';
+const NO_EVENTS = data.capture?.recorder ? `Files of ${data.capture.recorder} do not say which thread allocated a block, nor which block was freed.` :
+  'This page has no single events: the capture kept only sums.';
 /* The lifetimes of blocks; null: not read yet. Then `into` says so, and is drawn once more if it still is what is looked at. */
 let lives = null, livesRead = null;
 function wantLives(into) {

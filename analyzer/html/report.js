@@ -776,12 +776,13 @@ function drawAbout() {
   const rows = [];
   const row = (name, value) => { if (value !== null && value !== undefined && value !== '') rows.push(make('dt', {textContent: name}), make('dd', {textContent: String(value)})); };
   const {target, capture} = data;
-  row('Program', `${target.command || ''} (${target.pid})`);
+  row('Program', `${target.command || ''}${target.pid === null ? '' : ` (${target.pid})`}`);
+  row('Recorded by', capture.recorder);
   row('Executable', target.executable);
   row('Allocators', target.allocators);
   row('Host', [target.host, target.kernel].filter(Boolean).join(', '));
   row('Container', target.container);
-  row('Captured', `by ${capture.mode}, for ${seconds(capture.duration_seconds)}, ${ENDS[capture.end] || capture.end}`);
+  row('Captured', `by ${capture.mode}, for ${seconds(capture.duration_seconds)}, ${capture.end === null ? 'how it ended is not recorded' : ENDS[capture.end] || capture.end}`);
   row('Kept', data.kept.ofSums ? `events from ${seconds(edges[1])} on; before that, sums` : capture.compact ? 'sums per minute, no single events' : '');
   row('Events', `${count(capture.events)}${capture.dropped_events ? `, ${count(capture.dropped_events)} dropped` : capture.complete ? ', none lost' : ''}`);
   row('Stacks cut short', capture.truncated_stacks ? count(capture.truncated_stacks) : '');

@@ -44,7 +44,8 @@ void limpet_model_judge(struct limpet_model *model, uint64_t found)
 			limpet_loss_if(missing->inferred_frees, LIMPET_LOSS_INFERRED) |
 			limpet_loss_if(totals->truncated_stacks, LIMPET_LOSS_TRUNCATED) |
 			limpet_loss_if(model->sample_bytes, LIMPET_LOSS_SAMPLED) |
-			limpet_loss_if(model->target->unseen_rss_share >= 0, LIMPET_LOSS_PARTIAL);
+			limpet_loss_if(model->target->unseen_rss_share >= 0, LIMPET_LOSS_PARTIAL) |
+			limpet_loss_if(limpet_model_is_imported(model), LIMPET_LOSS_RECORDER);
 	model->complete = limpet_losses_complete(model->losses);
 	model->exact = limpet_losses_exact(model->losses);
 	limpet_model_bounds_find(model, true);

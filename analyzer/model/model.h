@@ -240,6 +240,13 @@ bool limpet_model_has_module(const struct limpet_model *model, const char *file)
 /* Memory that belongs to no allocator that was followed, in the whole capture. */
 struct limpet_unfollowed limpet_model_unfollowed(const struct limpet_model *model);
 
+/* Whether another profiler recorded it: threads, mappings and what missed blocks are unknown, and
+ * so is which of several blocks of a stack and a size was freed. */
+static inline bool limpet_model_is_imported(const struct limpet_model *model)
+{
+	return model->target->recorder[0];
+}
+
 /* A page that came without a fault that was seen, in a trace of touched pages: it never had a
  * stack. */
 static inline bool limpet_model_is_unfaulted(const struct limpet_model *model, uint32_t node)

@@ -410,6 +410,13 @@ static int open_live(struct limpet_tail *tail, struct limpet_err *err)
 
 	if (code < 0)
 		return code;
+	if (limpet_trace_reader_target(tail->reader)->recorder[0]) {
+		limpet_err_set(err, -ENOTSUP,
+			       "'%s' is a file of %s: it is not followed while it is written",
+			       tail->path, limpet_trace_reader_target(tail->reader)->recorder);
+		limpet_err_hint(err, "limpet report %s", tail->path);
+		return -ENOTSUP;
+	}
 	code = limpet_model_symbols_new(tail->reader, &tail->symbols);
 	if (code == 0)
 		code = limpet_model_live_new(tail->symbols, &tail->model);

@@ -82,6 +82,13 @@ static int find_end(struct limpet_trace_append *append, const char *path, struct
 
 	if (code < 0)
 		return code;
+	if (limpet_trace_reader_target(reader)->recorder[0]) {
+		limpet_err_set(err, -ENOTSUP, "'%s' is a file of %s: symbols are not added to it",
+			       path, limpet_trace_reader_target(reader)->recorder);
+		limpet_err_hint(err, "heaptrack looked them up when it wrote the file");
+		limpet_trace_reader_free(reader);
+		return -ENOTSUP;
+	}
 	count = limpet_trace_reader_blocks(reader, &blocks);
 	for (size_t i = 0; i < count; i++) {
 		uint64_t end = blocks[i].offset + LIMPET_TRACE_MARK_BYTES + blocks[i].frame_bytes;

@@ -267,7 +267,7 @@ json_t *limpet_diff_json_side(const char *name, const struct limpet_analysis *an
 
 	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:b,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "file",
 			 limpet_json_text(name), "comm", limpet_json_text(model->target->comm),
-			 "pid", limpet_json_number(model->target->pid), "from_seconds",
+			 "pid", limpet_json_known(model->target->pid), "from_seconds",
 			 limpet_json_seconds(model->from_ns), "to_seconds",
 			 limpet_json_seconds(model->to_ns), "complete", model->complete, "exact",
 			 model->exact, "incomplete_reasons", limpet_losses_json_keys(model, true),
@@ -275,7 +275,7 @@ json_t *limpet_diff_json_side(const char *name, const struct limpet_analysis *an
 			 limpet_losses_json(model), "live_bytes_min",
 			 has_min ? limpet_json_number(live->min) : json_null(), "live_bytes_max",
 			 has_max ? limpet_json_number(live->max) : json_null(), "totals",
-			 limpet_json_figures(&analysis->view.totals, model->sample_bytes), "names",
+			 limpet_json_figures(&analysis->view.totals, model), "names",
 			 limpet_json_names(model));
 }
 
@@ -292,9 +292,8 @@ static json_t *row_object(const struct limpet_diff *diff, const struct limpet_di
 		"{s:s,s:I,s:I,s:I,s:o,s:o,s:o}", "state", limpet_diff_state_word(diff, row),
 		"change", (json_int_t)row->change, "old_value", (json_int_t)row->old_value,
 		"new_value", (json_int_t)row->new_value, "old",
-		limpet_json_figures(&row->old_figures, diff->old_heap->model->sample_bytes), "new",
-		limpet_json_figures(&row->new_figures, diff->new_heap->model->sample_bytes),
-		"stack", stack);
+		limpet_json_figures(&row->old_figures, diff->old_heap->model), "new",
+		limpet_json_figures(&row->new_figures, diff->new_heap->model), "stack", stack);
 }
 
 int limpet_diff_json_print(const struct limpet_diff *diff, const char *old_name,

@@ -38,20 +38,23 @@ json_t *limpet_json_text(const char *string)
 	return value;
 }
 
-json_t *limpet_json_figures(const struct limpet_model_site *figures, bool sampled)
+json_t *limpet_json_figures(const struct limpet_model_site *figures,
+			    const struct limpet_model *model)
 {
-	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:I}", "allocations",
-			 limpet_json_number(figures->allocations), "allocated_bytes",
-			 limpet_json_number(figures->allocated_bytes), "frees",
-			 limpet_json_number(figures->frees), "freed_bytes",
-			 limpet_json_number(figures->freed_bytes), "reallocations",
-			 limpet_json_number(figures->reallocations), "temporary_allocations",
-			 sampled ? json_null() : limpet_json_number(figures->temporary_allocations),
-			 "live_allocations", limpet_json_number(figures->live_allocations),
-			 "live_bytes", limpet_json_number(figures->live_bytes), "peak_allocations",
-			 limpet_json_number(figures->peak_allocations), "peak_bytes",
-			 limpet_json_number(figures->peak_bytes), "growth_bytes",
-			 (json_int_t)figures->growth_bytes);
+	return json_pack(
+		"{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:I}", "allocations",
+		limpet_json_number(figures->allocations), "allocated_bytes",
+		limpet_json_number(figures->allocated_bytes), "frees",
+		limpet_json_number(figures->frees), "freed_bytes",
+		limpet_json_number(figures->freed_bytes), "reallocations",
+		limpet_json_number_if(!limpet_model_is_imported(model), figures->reallocations),
+		"temporary_allocations",
+		limpet_json_number_if(!model->sample_bytes, figures->temporary_allocations),
+		"live_allocations", limpet_json_number(figures->live_allocations), "live_bytes",
+		limpet_json_number(figures->live_bytes), "peak_allocations",
+		limpet_json_number(figures->peak_allocations), "peak_bytes",
+		limpet_json_number(figures->peak_bytes), "growth_bytes",
+		(json_int_t)figures->growth_bytes);
 }
 
 static json_t *part_object(const struct limpet_parts *parts, const struct limpet_part *part)

@@ -21,9 +21,11 @@ json_t *limpet_json_seconds(uint64_t ns);
 json_t *limpet_json_text(const char *string);
 /* Where the names of functions are from: "trace", "present-files", or null: there are none. */
 json_t *limpet_json_names(const struct limpet_model *model);
-/* The figures of a site, with the keys of reports. Samples do not say which allocations are
- * temporary. NULL: no memory. */
-json_t *limpet_json_figures(const struct limpet_model_site *figures, bool sampled);
+/* The figures of a site of the model, with the keys of reports. Samples do not say which
+ * allocations are temporary, and other profilers not which frees are reallocations. NULL: no
+ * memory. */
+json_t *limpet_json_figures(const struct limpet_model_site *figures,
+			    const struct limpet_model *model);
 
 /* What resident memory is, with the keys of reports. NULL: no memory. */
 json_t *limpet_json_resident(const struct limpet_parts *parts);

@@ -19,6 +19,7 @@ static const char *const end_words[LIMPET_END_COUNT] = {
 	[LIMPET_END_DISK_FULL] = "ended because the disk was full, or could not be written",
 	[LIMPET_END_SIZE_LIMIT] = "ended at the size limit",
 	[LIMPET_END_COLLECTOR_LOST] = "the collector died",
+	[LIMPET_END_UNKNOWN] = "how it ended is not recorded",
 };
 
 static void print_target(struct limpet_printer *printer)
@@ -40,9 +41,14 @@ static void print_target(struct limpet_printer *printer)
 		limpet_report_unfollowed_print(printer);
 		return;
 	}
-	limpet_printer_row(printer, "", "target", "%s (pid %u), %s%s%s", target->comm, target->pid,
-			   target->executable[0] ? target->executable : "executable unknown",
-			   target->allocators[0] ? ", " : "", target->allocators);
+	if (limpet_model_is_imported(model))
+		limpet_printer_row(printer, "", "target", "%s, recorded by %s", target->comm,
+				   target->recorder);
+	else
+		limpet_printer_row(
+			printer, "", "target", "%s (pid %u), %s%s%s", target->comm, target->pid,
+			target->executable[0] ? target->executable : "executable unknown",
+			target->allocators[0] ? ", " : "", target->allocators);
 	limpet_report_unfollowed_print(printer);
 	if (target->command[0] && strcmp(target->command, target->executable) != 0 &&
 	    strcmp(target->command, target->comm) != 0)

@@ -20,16 +20,15 @@ static json_t *known_number(int64_t value)
 
 static json_t *target_object(const struct limpet_trace_target *target)
 {
-	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "pid",
-			 target->known ? limpet_json_number(target->pid) : json_null(), "command",
-			 limpet_json_text(target->command), "executable",
-			 limpet_json_text(target->executable), "comm",
-			 limpet_json_text(target->comm), "allocators",
-			 limpet_json_text(target->allocators), "host",
-			 limpet_json_text(target->host), "kernel", limpet_json_text(target->kernel),
-			 "machine", limpet_json_text(target->machine), "container",
-			 limpet_json_text(target->container), "cgroup_limit_bytes",
-			 limpet_json_known(target->cgroup_limit_bytes));
+	return json_pack(
+		"{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "pid", limpet_json_known(target->pid),
+		"command", limpet_json_text(target->command), "executable",
+		limpet_json_text(target->executable), "comm", limpet_json_text(target->comm),
+		"allocators", limpet_json_text(target->allocators), "host",
+		limpet_json_text(target->host), "kernel", limpet_json_text(target->kernel),
+		"machine", limpet_json_text(target->machine), "container",
+		limpet_json_text(target->container), "cgroup_limit_bytes",
+		limpet_json_known(target->cgroup_limit_bytes));
 }
 
 /* When allocations were sampled, under overload; null: never. */
@@ -88,32 +87,36 @@ static json_t *capture_object(const struct limpet_report *report)
 	const struct limpet_trace_end *end = model->end;
 	const struct limpet_trace_target *target = model->target;
 	const char *mode = limpet_model_mode_word(model);
+	/* Of another profiler's file it is not known. */
+	const bool own = !limpet_model_is_imported(model);
 	/* From the end record, if there is one. */
 	const char *because = end->known ? end->because : limpet_model_because(model);
-	json_t *started = target->known ? json_real((double)target->wall_ns / 1e9) : json_null();
+	json_t *started = target->wall_ns ? json_real((double)target->wall_ns / 1e9) : json_null();
 	json_t *unseen = target->known && target->unseen_rss_share >= 0
 				 ? json_real(target->unseen_rss_share)
 				 : json_null();
 
 	return json_pack(
-		"{s:o,s:s,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b,s:b,s:b,s:o,s:o,"
-		"s:o,s:o,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}",
+		"{s:o,s:o,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b,s:b,s:b,s:o,s:o,"
+		"s:o,s:o,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}",
 		"mode", target->known ? json_string(mode) : json_null(), "end",
-		limpet_trace_end_word(end->end), "complete", model->complete, "duration_seconds",
+		end->end == LIMPET_END_UNKNOWN ? json_null()
+					       : json_string(limpet_trace_end_word(end->end)),
+		"complete", model->complete, "duration_seconds",
 		limpet_json_seconds(model->duration_ns), "events",
 		limpet_json_number(report->options.capture_events), "dropped_events",
-		limpet_json_number(model->totals.dropped_events), "truncated_stacks",
-		limpet_json_number(model->totals.truncated_stacks), "sample_bytes",
+		limpet_json_number_if(own, model->totals.dropped_events), "truncated_stacks",
+		limpet_json_number_if(own, model->totals.truncated_stacks), "sample_bytes",
 		target->known ? limpet_json_number(target->sample_bytes) : json_null(),
 		"attach_stop_microseconds", known_number(end->attach_stop_us),
 		"detach_stop_microseconds", known_number(end->detach_stop_us), "agent_unloaded",
-		end->known ? json_boolean(end->agent_unloaded) : json_null(), "unseen_calls",
-		limpet_json_number(model->totals.unseen_calls), "unseen_rss_share", unseen,
+		own && end->known ? json_boolean(end->agent_unloaded) : json_null(), "unseen_calls",
+		limpet_json_number_if(own, model->totals.unseen_calls), "unseen_rss_share", unseen,
 		"started_seconds", started, "damaged_blocks",
 		limpet_json_number(model->damage->blocks_damaged + model->damage->blocks_lost),
 		"exact", model->exact, "sealed", model->sealed, "estimated",
 		model->sample_bytes != 0, "agent_memory_bytes",
-		end->known ? limpet_json_number(end->agent_memory_bytes) : json_null(), "overloads",
+		limpet_json_number_if(own && end->known, end->agent_memory_bytes), "overloads",
 		overloads_object(model), "unseen_bytes_high",
 		unseen_high(model, limpet_estimate_most_bytes(model->sample_bytes)),
 		"unseen_allocations_high",
@@ -123,8 +126,10 @@ static json_t *capture_object(const struct limpet_report *report)
 		"incomplete_because", because[0] ? limpet_json_text(because) : json_null(),
 		"incomplete_reasons", limpet_losses_json_keys(model, true), "inexact_reasons",
 		limpet_losses_json_keys(model, false), "losses", limpet_losses_json(model),
-		"dropped", dropped_object(model), "agent_resident_bytes",
-		limpet_json_known(end->agent_resident_bytes), "names", limpet_json_names(model));
+		"dropped", own ? dropped_object(model) : json_null(), "agent_resident_bytes",
+		limpet_json_known(end->agent_resident_bytes), "names", limpet_json_names(model),
+		"recorder", limpet_json_text(target->recorder), "damaged_lines",
+		limpet_json_number(model->damage->bad_lines));
 }
 
 /* The ranges of the four figures that have one. */
@@ -210,6 +215,19 @@ static json_t *totals_object(const struct limpet_model *model, bool is_filtered)
 	/* What samples do not say; nor do filters, as it is not known which threads and stacks
 	 * older blocks were of. */
 	static const char *const of_older[] = {"foreign_frees", "foreign_freed_bytes"};
+	/* What other profilers do not say. */
+	static const char *const of_limpet[] = {"reallocations",
+						"foreign_frees",
+						"foreign_freed_bytes",
+						"inferred_frees",
+						"untracked_allocations",
+						"untracked_bytes",
+						"mmaps",
+						"mmap_bytes",
+						"munmaps",
+						"unmapped_bytes",
+						"foreign_unmapped_bytes",
+						"mapped_bytes"};
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(list); i++)
 		object = limpet_json_set(object, list[i].key, limpet_json_number(list[i].value));
@@ -221,6 +239,8 @@ static json_t *totals_object(const struct limpet_model *model, bool is_filtered)
 	for (size_t i = 0; i < LIMPET_COUNT_OF(of_older) && (model->sample_bytes || is_filtered);
 	     i++)
 		object = limpet_json_set(object, of_older[i], json_null());
+	for (size_t i = 0; i < LIMPET_COUNT_OF(of_limpet) && limpet_model_is_imported(model); i++)
+		object = limpet_json_set(object, of_limpet[i], json_null());
 	/* A freed block has a size: 0 bytes mean that no size was known. */
 	if (totals->foreign_frees && !totals->foreign_freed_bytes)
 		object = limpet_json_set(object, "foreign_freed_bytes", json_null());
@@ -261,7 +281,8 @@ static json_t *owner_name(const struct limpet_model *model, uint32_t node)
 	return owner ? limpet_json_text(model->owners[owner].name) : json_null();
 }
 
-static json_t *frame_object(const struct limpet_frame *frame)
+/* `placed`: it is known where modules were in memory. */
+static json_t *frame_object(const struct limpet_frame *frame, bool placed)
 {
 	json_t *object;
 	char offset[20];
@@ -271,7 +292,7 @@ static json_t *frame_object(const struct limpet_frame *frame)
 			   limpet_json_text(frame->function), "file", limpet_json_text(frame->file),
 			   "line", frame->line ? limpet_json_number(frame->line) : json_null(),
 			   "module", limpet_json_text(frame->module), "inlined", frame->inlined,
-			   frame->module ? "offset" : "address", offset, "noise",
+			   frame->module && placed ? "offset" : "address", offset, "noise",
 			   frame->kind != LIMPET_FRAME_PROGRAM);
 	return frame->module ? object : limpet_json_set(object, "jit", json_boolean(frame->made));
 }
@@ -286,7 +307,9 @@ static json_t *stack_array(struct limpet_report *report, uint32_t node, bool *re
 		return NULL;
 	}
 	for (size_t i = 0; array && i < stack.count; i++)
-		array = limpet_json_append(array, frame_object(&stack.frames[i]));
+		array = limpet_json_append(
+			array,
+			frame_object(&stack.frames[i], !limpet_model_is_imported(report->model)));
 	*ret_cut = (stack.truncated || stack.lost || !node) &&
 		   !limpet_model_is_unfaulted(report->model, node);
 	return array;
@@ -301,18 +324,19 @@ static json_t *site_object(struct limpet_report *report, const struct limpet_rep
 
 	if (!stack)
 		return NULL;
-	object = json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:I,s:b,s:o,s:o}", "allocations",
-			   limpet_json_number(figures->allocations), "allocated_bytes",
-			   limpet_json_number(figures->allocated_bytes), "live_allocations",
-			   limpet_json_number(figures->live_allocations), "live_bytes",
-			   limpet_json_number(figures->live_bytes), "peak_bytes",
-			   limpet_json_number(figures->peak_bytes), "temporary_allocations",
-			   sample_bytes ? json_null()
-					: limpet_json_number(figures->temporary_allocations),
-			   "frees", limpet_json_number(figures->frees), "reallocations",
-			   limpet_json_number(figures->reallocations), "growth_bytes",
-			   (json_int_t)figures->growth_bytes, "stack_truncated", cut, "allocator",
-			   owner_name(report->model, figures->node), "stack", stack);
+	object = json_pack(
+		"{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:I,s:b,s:o,s:o}", "allocations",
+		limpet_json_number(figures->allocations), "allocated_bytes",
+		limpet_json_number(figures->allocated_bytes), "live_allocations",
+		limpet_json_number(figures->live_allocations), "live_bytes",
+		limpet_json_number(figures->live_bytes), "peak_bytes",
+		limpet_json_number(figures->peak_bytes), "temporary_allocations",
+		sample_bytes ? json_null() : limpet_json_number(figures->temporary_allocations),
+		"frees", limpet_json_number(figures->frees), "reallocations",
+		limpet_json_number_if(!limpet_model_is_imported(report->model),
+				      figures->reallocations),
+		"growth_bytes", (json_int_t)figures->growth_bytes, "stack_truncated", cut,
+		"allocator", owner_name(report->model, figures->node), "stack", stack);
 	return sample_bytes ? set_ranges(object, &report->estimates[site->estimates], sample_bytes)
 			    : object;
 }
@@ -332,7 +356,8 @@ static json_t *map_object(struct limpet_report *report, const struct limpet_repo
 			 stack);
 }
 
-static json_t *point_object(const struct limpet_model_point *point)
+static json_t *point_object(const struct limpet_model *model,
+			    const struct limpet_model_point *point)
 {
 	const struct {
 		const char *name;
@@ -354,7 +379,9 @@ static json_t *point_object(const struct limpet_model_point *point)
 	for (size_t i = 0; i < LIMPET_COUNT_OF(fields); i++)
 		object =
 			limpet_json_set(object, fields[i].name, fields[i].convert(fields[i].value));
-	return object;
+	return limpet_model_is_imported(model)
+		       ? limpet_json_set(object, "mapped_bytes", json_null())
+		       : object;
 }
 
 static json_t *timeline_array(const struct limpet_model *model)
@@ -362,7 +389,7 @@ static json_t *timeline_array(const struct limpet_model *model)
 	json_t *array = json_array();
 
 	for (size_t i = 0; array && i < model->timeline_count; i++)
-		array = limpet_json_append(array, point_object(&model->timeline[i]));
+		array = limpet_json_append(array, point_object(model, &model->timeline[i]));
 	return array;
 }
 
@@ -492,9 +519,8 @@ void limpet_report_json_print_head(struct limpet_report *report,
 	limpet_json_member(printer, "verdict", verdict_object(report->options.verdict));
 	limpet_json_member(printer, "findings", findings_array(report->options.verdict));
 	if (report->options.hidden)
-		limpet_json_member(
-			printer, "hidden",
-			limpet_json_figures(report->options.hidden, model->sample_bytes));
+		limpet_json_member(printer, "hidden",
+				   limpet_json_figures(report->options.hidden, model));
 }
 
 int limpet_report_json_print(struct limpet_report *report, FILE *file)

@@ -1,6 +1,7 @@
 /* The losses in the head of the text report, or that there are none. */
 #include "analyzer/text/report_printer.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "common/base_name.h"
@@ -120,7 +121,23 @@ static void print_counts(struct limpet_printer *printer, uint64_t *said)
 								: "");
 		*said |= LIMPET_LOSS_BIT(list[i].loss);
 	}
-	if (damage->truncated) {
+	if (damage->bad_lines) {
+		limpet_printer_row(printer, printer->options->warn, *said ? "" : "losses",
+				   "%s line%s of the file left out, as %s no sense; the first is "
+				   "line %" PRIu64,
+				   limpet_printer_count(printer, damage->bad_lines),
+				   limpet_printer_plural(damage->bad_lines),
+				   damage->bad_lines == 1 ? "it makes" : "they make",
+				   damage->first_bad_line);
+		*said |= LIMPET_LOSS_BIT(LIMPET_LOSS_DAMAGED);
+	}
+	if (damage->truncated && damage->lines) {
+		limpet_printer_row(printer, printer->options->warn, *said ? "" : "losses",
+				   "the file is cut short or damaged after line %" PRIu64
+				   ": what came later is missing",
+				   damage->lines);
+		*said |= LIMPET_LOSS_BIT(LIMPET_LOSS_UNFINISHED);
+	} else if (damage->truncated) {
 		limpet_printer_row(printer, printer->options->warn, *said ? "" : "losses",
 				   "the file is cut short: what came later is missing");
 		*said |= LIMPET_LOSS_BIT(LIMPET_LOSS_UNFINISHED);
@@ -182,6 +199,12 @@ void limpet_report_losses_print(struct limpet_printer *printer)
 	print_reasons(printer, &said);
 	if (!said)
 		print_none(printer);
+	if (limpet_model_is_imported(model))
+		limpet_printer_row(printer, "", "unknown",
+				   "not in files of %s: threads, mappings (mmap), reallocations, "
+				   "frees of older blocks, which pages are resident, and which of "
+				   "several blocks of one stack and size was freed (lifetimes)",
+				   model->target->recorder);
 	if (model->compact)
 		limpet_printer_row(printer, "", "kept", "sums by the minute, no single events");
 	if (model->given_up_ns)

@@ -108,7 +108,9 @@ static void print_heading(struct limpet_printer *printer)
 		print_name(target->comm, printer->file);
 	else
 		fputs("unknown program", printer->file);
-	fprintf(printer->file, ", pid %u, %s by %s\n\n", target->pid,
+	if (target->pid)
+		fprintf(printer->file, ", pid %u", target->pid);
+	fprintf(printer->file, ", %s by %s\n\n",
 		limpet_printer_duration(printer, model->to_ns - model->from_ns),
 		limpet_model_mode_word(model));
 }

@@ -38,6 +38,16 @@ const char *limpet_printer_bytes(struct limpet_printer *printer, uint64_t value)
 	return limpet_units_format_bytes(slot(printer), value);
 }
 
+const char *limpet_printer_pid(struct limpet_printer *printer, const struct limpet_model *model)
+{
+	char *text = slot(printer);
+
+	text[0] = '\0';
+	if (model->target->pid)
+		snprintf(text, LIMPET_UNITS_TEXT, " (pid %u)", model->target->pid);
+	return text;
+}
+
 const char *limpet_printer_bytes_change(struct limpet_printer *printer, int64_t value)
 {
 	return limpet_units_format_bytes_change(slot(printer), value);

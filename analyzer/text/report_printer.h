@@ -64,6 +64,8 @@ const char *limpet_printer_time(struct limpet_printer *printer, uint64_t ns);
 const char *limpet_printer_stop(struct limpet_printer *printer,
 				uint64_t us); /* as limpet attach says it */
 const char *limpet_printer_rate(struct limpet_printer *printer, uint64_t value, uint64_t ns);
+/* " (pid 4711)"; "" if it is unknown. */
+const char *limpet_printer_pid(struct limpet_printer *printer, const struct limpet_model *model);
 /* A figure of `sort`, in its unit. */
 const char *limpet_printer_figure(struct limpet_printer *printer, enum limpet_report_sort sort,
 				  int64_t figure);

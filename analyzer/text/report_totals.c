@@ -88,7 +88,10 @@ static const char *format_own_part(char ret[BETWEEN], struct limpet_printer *pri
 		end->agent_resident_bytes ? end->agent_resident_bytes : end->agent_memory_bytes;
 
 	ret[0] = '\0';
-	if (limpet_model_has_own_part(printer->report->model))
+	if (limpet_model_is_imported(printer->report->model))
+		snprintf(ret, BETWEEN, ", with %.16s's own part",
+			 printer->report->model->target->recorder);
+	else if (limpet_model_has_own_part(printer->report->model))
 		snprintf(ret, BETWEEN, ", without limpet's own part");
 	else if (most >= rss)
 		snprintf(ret, BETWEEN, ", with limpet's own part");

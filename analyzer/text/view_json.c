@@ -16,7 +16,7 @@ struct context {
 static json_t *figures_object(const struct context *context,
 			      const struct limpet_model_site *figures)
 {
-	return limpet_json_figures(figures, context->analysis->model->sample_bytes);
+	return limpet_json_figures(figures, context->analysis->model);
 }
 
 /* Moves the members of `more` into `object`, behind its own. */
@@ -357,13 +357,13 @@ static void print_head(struct context *context)
 		limpet_view_words[context->options->kind]);
 	limpet_json_member(
 		&context->printer, "capture",
-		json_pack(
-			"{s:o,s:o,s:b,s:b,s:b,s:o}", "pid", limpet_json_number(model->target->pid),
-			"comm", limpet_json_text(model->target->comm), "complete", model->complete,
-			"exact",
-			limpet_losses_exact(model->losses |
-					    (analysis->replay ? analysis->replay->losses : 0)),
-			"estimated", model->sample_bytes != 0, "names", limpet_json_names(model)));
+		json_pack("{s:o,s:o,s:b,s:b,s:b,s:o}", "pid", limpet_json_known(model->target->pid),
+			  "comm", limpet_json_text(model->target->comm), "complete",
+			  model->complete, "exact",
+			  limpet_losses_exact(model->losses |
+					      (analysis->replay ? analysis->replay->losses : 0)),
+			  "estimated", model->sample_bytes != 0, "names",
+			  limpet_json_names(model)));
 	limpet_json_members_of_time(&context->printer, model);
 	limpet_json_member(&context->printer, "sort",
 			   json_string(limpet_report_sort_words[analysis->view.sort]));
@@ -378,7 +378,7 @@ int limpet_view_json_print(struct limpet_analysis *analysis,
 			   const struct limpet_view_options *options, FILE *file,
 			   struct limpet_err *err)
 {
-#define PRINT(kind, word, text, json, replay) json,
+#define PRINT(kind, word, text, json, needs) json,
 	static void (*const prints[])(struct context *) = {LIMPET_VIEWS(PRINT)};
 	struct context context = {
 		.analysis = analysis, .options = options, .printer = {.file = file}};

@@ -11,7 +11,7 @@
 #include "common/base_name.h"
 #include "common/plain_text.h"
 
-#define WORD(kind, word, text, json, replay) word,
+#define WORD(kind, word, text, json, needs) word,
 const char *const limpet_view_words[LIMPET_VIEW_COUNT + 1] = {LIMPET_VIEWS(WORD) NULL};
 
 static const char *const titles[LIMPET_REPORT_SORT_COUNT] = {
@@ -28,10 +28,10 @@ struct context {
 	uint64_t base;  /* the total that shares are of: the whole, or all of one function */
 };
 
-bool limpet_view_needs_replay(enum limpet_view_kind kind)
+enum limpet_view_needs limpet_view_needs(enum limpet_view_kind kind)
 {
-#define REPLAY(kind, word, text, json, replay) replay,
-	static const bool needs[] = {LIMPET_VIEWS(REPLAY)};
+#define NEEDS(kind, word, text, json, needs) LIMPET_VIEW_NEEDS_##needs,
+	static const enum limpet_view_needs needs[] = {LIMPET_VIEWS(NEEDS)};
 
 	return needs[kind];
 }
@@ -186,8 +186,9 @@ static void print_title(struct context *context, const char *what)
 	const struct limpet_view *view = &context->analysis->view;
 	struct limpet_printer *printer = &context->printer;
 
-	limpet_printer_line(printer, printer->options->bold, "%s of %s (pid %u) by %s: %s%s", what,
-			    model->target->known ? model->target->comm : "?", model->target->pid,
+	limpet_printer_line(printer, printer->options->bold, "%s of %s%s by %s: %s%s", what,
+			    model->target->known ? model->target->comm : "?",
+			    limpet_printer_pid(printer, model),
 			    (is_of_pages(context) ? titles_of_pages : titles)[view->sort],
 			    amount(context, &view->totals),
 			    model->sample_bytes ? ", estimated" : "");
@@ -763,9 +764,11 @@ static void print_timeline(struct context *context)
 	}
 	if (has_rss && !is_of_pages(context) &&
 	    !limpet_model_has_own_part(context->analysis->model))
-		limpet_printer_wrap(
-			printer, "", 0,
-			"RSS includes limpet's own part, which is not known for each time.");
+		limpet_printer_wrap(printer, "", 0,
+				    "RSS includes %s's own part, which is not known for each time.",
+				    limpet_model_is_imported(context->analysis->model)
+					    ? context->analysis->model->target->recorder
+					    : "limpet");
 }
 
 /* ------------------------------------------------------------------ pages */
@@ -837,17 +840,18 @@ static void print_pages(struct context *context)
 	if (pages)
 		limpet_printer_line(
 			printer, printer->options->bold,
-			"Pages that live blocks keep in %s (pid %u): %s%s%s, %s filled",
-			model->target->known ? model->target->comm : "?", model->target->pid,
+			"Pages that live blocks keep in %s%s: %s%s%s, %s filled",
+			model->target->known ? model->target->comm : "?",
+			limpet_printer_pid(printer, model),
 			limpet_printer_bytes(printer, pages->all.held_bytes),
 			pages->rss_bytes ? " of RSS " : "",
 			pages->rss_bytes ? limpet_printer_bytes(printer, pages->rss_bytes) : "",
 			pages->all.held_bytes ? filled(context, &pages->all) : "none");
 	else
 		limpet_printer_line(printer, printer->options->bold,
-				    "Pages that live blocks keep in %s (pid %u): not known",
+				    "Pages that live blocks keep in %s%s: not known",
 				    model->target->known ? model->target->comm : "?",
-				    model->target->pid);
+				    limpet_printer_pid(printer, model));
 	print_limits(context);
 	if (pages) {
 		print_page_notes(context, pages);
@@ -875,7 +879,7 @@ int limpet_view_text_print(struct limpet_analysis *analysis,
 			   const struct limpet_report_text_options *text, FILE *file,
 			   struct limpet_err *err)
 {
-#define PRINT(kind, word, text, json, replay) text,
+#define PRINT(kind, word, text, json, needs) text,
 	static void (*const prints[])(struct context *) = {LIMPET_VIEWS(PRINT)};
 	struct context context = {.printer = {.file = file, .options = text},
 				  .analysis = analysis,
@@ -889,7 +893,7 @@ int limpet_view_text_print(struct limpet_analysis *analysis,
 	if (!prints[options->kind])
 		return -EINVAL;
 	/* The views of single events have other figures, too. */
-	if (is_unknown(&context) && !limpet_view_needs_replay(options->kind) &&
+	if (is_unknown(&context) && !limpet_view_needs(options->kind) &&
 	    options->kind != LIMPET_VIEW_PAGES)
 		print_unknown(&context);
 	else

@@ -8,26 +8,32 @@
 #include "analyzer/views/analysis.h"
 
 /* The views: kind, word of --view, what prints it as text and as JSON (in view_text.c and
- * view_json.c; NULL: not by this table), and whether it reads single events. The first is the
- * report itself: report_text.h, report_json.h. */
-#define LIMPET_VIEWS(X)                                                    \
-	X(SITES, "sites", NULL, NULL, false)                               \
-	X(BOTTOM_UP, "bottom-up", print_tree, print_tree, false)           \
-	X(TOP_DOWN, "top-down", print_tree, print_tree, false)             \
-	X(FUNCTIONS, "functions", print_functions, print_functions, false) \
-	X(CALLERS, "callers", print_calls, NULL, false)                    \
-	X(THREADS, "threads", print_threads, print_threads, true)          \
-	X(MODULES, "modules", print_modules, print_modules, false)         \
-	X(SIZES, "sizes", print_lives, print_lives, true)                  \
-	X(LIFETIMES, "lifetimes", print_lives, print_lives, true)          \
-	X(TIMELINE, "timeline", print_timeline, print_timeline, true)      \
-	X(PAGES, "pages", print_pages, print_pages, false)
+ * view_json.c; NULL: not by this table), and what it needs. The first is the report itself:
+ * report_text.h, report_json.h. */
+#define LIMPET_VIEWS(X)                                                   \
+	X(SITES, "sites", NULL, NULL, SUMS)                               \
+	X(BOTTOM_UP, "bottom-up", print_tree, print_tree, SUMS)           \
+	X(TOP_DOWN, "top-down", print_tree, print_tree, SUMS)             \
+	X(FUNCTIONS, "functions", print_functions, print_functions, SUMS) \
+	X(CALLERS, "callers", print_calls, NULL, SUMS)                    \
+	X(THREADS, "threads", print_threads, print_threads, BLOCKS)       \
+	X(MODULES, "modules", print_modules, print_modules, SUMS)         \
+	X(SIZES, "sizes", print_lives, print_lives, EVENTS)               \
+	X(LIFETIMES, "lifetimes", print_lives, print_lives, BLOCKS)       \
+	X(TIMELINE, "timeline", print_timeline, print_timeline, EVENTS)   \
+	X(PAGES, "pages", print_pages, print_pages, SUMS)
 
-#define LIMPET_VIEW_KIND(kind, word, text, json, replay) LIMPET_VIEW_##kind,
+#define LIMPET_VIEW_KIND(kind, word, text, json, needs) LIMPET_VIEW_##kind,
 enum limpet_view_kind { LIMPET_VIEWS(LIMPET_VIEW_KIND) LIMPET_VIEW_COUNT };
 /* The words of --view, in the order of the enum; ends with NULL. */
 extern const char *const limpet_view_words[LIMPET_VIEW_COUNT + 1];
-bool limpet_view_needs_replay(enum limpet_view_kind kind);
+/* Beside sums: single events; threads of blocks, and when each was freed. */
+enum limpet_view_needs {
+	LIMPET_VIEW_NEEDS_SUMS,
+	LIMPET_VIEW_NEEDS_EVENTS,
+	LIMPET_VIEW_NEEDS_BLOCKS
+};
+enum limpet_view_needs limpet_view_needs(enum limpet_view_kind kind);
 /* Number of moments in a timeline. */
 #define LIMPET_VIEW_MOMENTS 16
 

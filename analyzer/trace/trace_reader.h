@@ -27,6 +27,8 @@ struct limpet_trace_reader;
  * with its own message: -ENOENT, -EACCES... (cannot open), -ENODATA (empty, or without a whole
  * block), -ENOMSG (not a trace), -EPROTONOSUPPORT (written by a newer limpet). Damage is no error
  * if a whole block is left. */
+/* A file of heaptrack is recognized by its contents, and read as a compact trace that heaptrack
+ * recorded. */
 int limpet_trace_reader_open(const char *path, struct limpet_trace_reader **ret_reader,
 			     struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_trace_reader_free(struct limpet_trace_reader *reader);
@@ -52,6 +54,7 @@ struct limpet_trace_target {
 	uint32_t max_depth;
 	double unseen_rss_share; /* < 0: not a partial capture */
 	const char *allocators;  /* "glibc 2.36" */
+	const char *recorder;    /* another profiler that recorded it: "heaptrack"; "": limpet */
 	const char *host, *kernel, *machine, *boot_id;
 	const char *container;       /* its id; "": in none, or unknown */
 	uint64_t cgroup_limit_bytes; /* 0: unlimited or unknown */
@@ -132,6 +135,9 @@ struct limpet_trace_damage {
 	uint64_t bytes_ignored;  /* that belong to no whole block, including an unfinished tail */
 	bool truncated;          /* it ends within a block, without a writer or an END */
 	bool gone; /* some of these blocks belonged to the capture, not only to symbols */
+	/* of another profiler's file: lines that could be read, those of them that made no sense,
+	 * and the number of the first such line */
+	uint64_t lines, bad_lines, first_bad_line;
 };
 const struct limpet_trace_damage *limpet_trace_reader_damage(
 	const struct limpet_trace_reader *reader);

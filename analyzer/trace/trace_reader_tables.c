@@ -14,7 +14,7 @@ int limpet_trace_tables_init(struct limpet_trace_tables *tables)
 	*tables = (struct limpet_trace_tables){0};
 	target->comm = target->command = target->executable = target->allocators = "";
 	target->host = target->kernel = target->machine = target->boot_id = "";
-	target->container = target->unfollowed = "";
+	target->container = target->unfollowed = target->recorder = "";
 	target->unseen_rss_share = -1;
 	tables->end.attach_stop_us = tables->end.detach_stop_us = -1;
 	tables->end.because = "";
@@ -108,6 +108,8 @@ static const char **string_of(struct limpet_trace_target *target, unsigned tag)
 		return &target->container;
 	case LIMPET_HEADER_UNFOLLOWED:
 		return &target->unfollowed;
+	case LIMPET_HEADER_RECORDER:
+		return &target->recorder;
 	default:
 		return NULL;
 	}
@@ -536,6 +538,7 @@ static int read_end(struct limpet_trace_tables *tables, struct limpet_cursor *se
 
 	if (end->known)
 		return -EBADMSG;
+	read.end = LIMPET_END_UNKNOWN; /* until its reason is read */
 	while ((tag = limpet_trace_next_section(sections, &section))) {
 		uint64_t value;
 		int code = 0;

@@ -7,7 +7,7 @@
 
 struct limpet_trace_tables {
 	struct limpet_trace_target target;
-	char *strings[12]; /* of the target and the end */
+	char *strings[13]; /* of the target and the end */
 	size_t string_count;
 	struct limpet_trace_module *modules;
 	uint32_t module_count;

@@ -208,12 +208,32 @@ static int check_births(const struct limpet_analysis *analysis,
 	return -ERANGE;
 }
 
+/* Of another profiler's file neither the thread of a block is known, nor its lifetime. */
+static int check_recorder(const struct limpet_analysis *analysis,
+			  const struct limpet_analysis_options *options, struct limpet_err *err)
+{
+	const struct limpet_model *model = analysis->model;
+
+	if (!limpet_model_is_imported(model) ||
+	    (!options->blocks && !(options->filter && limpet_filter_needs_events(options->filter))))
+		return 0;
+	limpet_err_set(err, -ENODATA,
+		       "a file of %s does not say which thread allocated a block, nor which block "
+		       "was freed",
+		       model->target->recorder);
+	limpet_err_hint(err, "the other views need neither; sums can be limited by --from and "
+			     "--to, and by function");
+	return -ENODATA;
+}
+
 static int build_model(struct limpet_analysis *analysis,
 		       const struct limpet_analysis_options *options, struct limpet_err *err)
 {
 	struct limpet_model_options window = {.from_ns = options->from_ns, .to_ns = options->to_ns};
 	int code = limpet_model_build(analysis->reader, &window, &analysis->model, err);
 
+	if (code == 0)
+		code = check_recorder(analysis, options, err);
 	if (code == 0)
 		code = check_births(analysis, options, err);
 	if (code < 0 || !needs_replay(options) || !is_partly_summed(analysis->model))

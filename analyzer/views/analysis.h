@@ -20,6 +20,7 @@ struct limpet_analysis_options {
 	enum limpet_report_sort sort;
 	bool full;      /* stacks include noise */
 	bool replay;    /* the view needs one */
+	bool blocks;    /* it needs the threads of blocks, or when each was freed */
 	size_t moments; /* of the replay: number of equal parts of the window */
 	bool series;    /* with a filter: also filter sizes and timeline, if possible */
 	void (*progress)(void *context, size_t done, size_t all);
@@ -48,7 +49,7 @@ struct limpet_analysis {
 
 /* The errors of reading the trace; -EINVAL: bad window; -ERANGE: the window begins or ends where
  * only sums are kept; -ENOTSUP: a filter by threads or births, with a sampled trace; -ENODATA: a
- * replay of a trace of sums. */
+ * replay of a trace of sums, or what another profiler does not record. */
 int limpet_analysis_open(const char *path, const struct limpet_analysis_options *options,
 			 struct limpet_analysis *ret_analysis,
 			 struct limpet_err *err) LIMPET_MUST_CHECK;

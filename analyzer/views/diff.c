@@ -8,6 +8,7 @@
 
 #include "analyzer/views/diff_verdict.h"
 #include "common/array.h"
+#include "common/base_name.h"
 
 /* Lengths that differ by less are equal. */
 #define EQUAL_SHARE 0.01
@@ -99,6 +100,16 @@ static int find_row(struct limpet_diff *diff, uint32_t node, struct limpet_diff_
 	return 0;
 }
 
+/* Other profilers do not say where a module was: of its nameless functions nothing is the same in
+ * another run. */
+static const char *name_of(const struct limpet_analysis *analysis,
+			   const struct limpet_function *function)
+{
+	return limpet_model_is_imported(analysis->model) && !function->named && function->module
+		       ? limpet_base_name(function->module)
+		       : function->name;
+}
+
 static int add_heap(struct limpet_diff *diff, const struct limpet_analysis *analysis, bool is_new)
 {
 	const struct limpet_view *view = &analysis->view;
@@ -114,7 +125,9 @@ static int add_heap(struct limpet_diff *diff, const struct limpet_analysis *anal
 		for (size_t k = stack.count; code == 0 && k-- > 0;) {
 			uint32_t function = view->locations->locations[stack.list[k]].function;
 
-			code = add_name(diff, view->locations->functions[function].name, &name);
+			code = add_name(diff,
+					name_of(analysis, &view->locations->functions[function]),
+					&name);
 			if (code == 0)
 				code = add_node(diff, node, name, &node);
 		}
