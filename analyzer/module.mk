@@ -1,4 +1,13 @@
 ANALYZER_SRC := \
+	analyzer/import/heaptrack_file.c \
+	analyzer/import/heaptrack_raw.c \
+	analyzer/import/import.c \
+	analyzer/import/text_bytes.c \
+	analyzer/import/text_lines.c \
+	analyzer/import/trace_maker.c \
+	analyzer/import/trace_maker_blocks.c
+
+ANALYZER_SRC += \
 	analyzer/trace/trace_events.c \
 	analyzer/trace/trace_figures.c \
 	analyzer/trace/trace_reader.c \

@@ -8,6 +8,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include "analyzer/import/import.h"
 #include "analyzer/trace/trace_reader_tables.h"
 #include "common/array.h"
 #include "common/file_io.h"
@@ -30,6 +31,7 @@ struct limpet_trace_reader {
 	bool ended;          /* an END was seen */
 	uint64_t last_ns;    /* of the last period */
 	bool gap_seen;       /* a GAP */
+	bool cut;            /* it was made of a file whose end is missing */
 	bool newer;          /* a mark of a later format was seen */
 	uint16_t newer_version;
 	struct limpet_trace_damage damage;
@@ -53,6 +55,7 @@ const char *limpet_trace_end_word(enum limpet_end end)
 		[LIMPET_END_DISK_FULL] = "disk-full",
 		[LIMPET_END_SIZE_LIMIT] = "size-limit",
 		[LIMPET_END_COLLECTOR_LOST] = "collector-lost",
+		[LIMPET_END_UNKNOWN] = "unknown",
 	};
 
 	return (unsigned)end < LIMPET_END_COUNT ? words[end] : "collector-lost";
@@ -178,7 +181,7 @@ static void leave_tail(struct limpet_trace_reader *reader, uint64_t offset)
 	reader->indexed = offset;
 	reader->tail_bytes = reader->file_bytes - offset;
 	reader->damage.bytes_ignored += reader->tail_bytes;
-	reader->damage.truncated = reader->tail_bytes > 0;
+	reader->damage.truncated = reader->tail_bytes > 0 || reader->cut;
 }
 
 /* Starts where the last call ended. */
@@ -375,7 +378,9 @@ static int read_tables(struct limpet_trace_reader *reader, size_t first)
 		return code;
 	limpet_trace_tables_settle(&reader->tables);
 	if (!end->known) {
-		end->end = reader->writer_alive ? LIMPET_END_RUNNING : LIMPET_END_COLLECTOR_LOST;
+		end->end = reader->writer_alive                ? LIMPET_END_RUNNING
+			   : reader->tables.target.recorder[0] ? LIMPET_END_UNKNOWN
+							       : LIMPET_END_COLLECTOR_LOST;
 		end->time_ns = reader->last_ns;
 	}
 	/* What is cut off after the END block is symbols, not events. */
@@ -469,6 +474,26 @@ static int explain_nothing(const struct limpet_trace_reader *reader, const char 
 			      path);
 }
 
+/* Of another profiler: from then on it is the trace that was made of it. */
+static int import_file(struct limpet_trace_reader *reader, const char *path, struct limpet_err *err)
+{
+	struct limpet_imported imported;
+	int code = limpet_import(reader->fd, path, &imported, err);
+
+	if (code <= 0)
+		return code;
+	close(reader->fd);
+	reader->fd = imported.fd;
+	reader->damage.lines = imported.lines;
+	reader->damage.bad_lines = imported.bad_lines;
+	reader->damage.first_bad_line = imported.first_bad;
+	reader->damage.gone = imported.bad_lines;
+	reader->cut = imported.cut;
+	code = stat_file(reader);
+	return code < 0 ? limpet_err_set(err, code, "cannot read '%s': %s", path, strerror(-code))
+			: 0;
+}
+
 static bool has_whole_block(const struct limpet_trace_reader *reader)
 {
 	for (size_t i = 0; i < reader->block_count; i++)
@@ -482,6 +507,8 @@ static int open_checked(struct limpet_trace_reader *reader, const char *path,
 {
 	int code = open_file(reader, path, err);
 
+	if (code == 0)
+		code = import_file(reader, path, err);
 	if (code < 0)
 		return code;
 	code = limpet_trace_tables_init(&reader->tables);
