@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/ui.h"
+#include "common/stream_name.h"
 #include "common/subprocess.h"
 #include "injector/proc/target_process.h"
 
@@ -32,7 +33,8 @@ static int wait_for_child(int pipe_fd, pid_t child, const struct limpet_target *
 		status = limpet_ui_finish(LIMPET_EXIT_OK);
 		limpet_ui_hint("`limpet stop %d` ends the capture, `limpet top %d` watches it",
 			       target->pid, target->pid);
-		limpet_ui_hint("limpet report %s", path);
+		if (!limpet_is_stream_name(path))
+			limpet_ui_hint("limpet report %s", path);
 		return status;
 	}
 	status = limpet_subprocess_wait(child);

@@ -12,6 +12,7 @@
 #include "cli/followers.h"
 #include "cli/progress.h"
 #include "cli/sealing.h"
+#include "cli/stream_output.h"
 #include "cli/ui.h"
 #include "collector/capture/capture.h"
 #include "common/units.h"
@@ -41,7 +42,8 @@ static void print_started(void *context, const char *trace)
 		limpet_followers_set_trace(command->followers, trace);
 	if (command->mode == LIMPET_MODE_RUN)
 		return; /* the terminal belongs to the command */
-	limpet_ui_note("capturing %s (%d) to %s", command->name, command->target->pid, trace);
+	limpet_ui_note("capturing %s (%d) to %s", command->name, command->target->pid,
+		       limpet_stream_output_name(trace));
 	if (command->outside)
 		limpet_ui_note(LIMPET_PLAN_OUTSIDE, command->outside);
 	limpet_capture_print_end(command->target, command->options->config.duration_ns);
@@ -90,6 +92,7 @@ static void seal(struct command *command)
 {
 	struct limpet_sealing sealing = {.target = command->target,
 					 .trace = limpet_capture_trace(command->capture),
+					 .stream = limpet_capture_stream(command->capture),
 					 .perf_map_fd = limpet_capture_perf_map(command->capture),
 					 .progress = &command->progress,
 					 .sample = command->sample,
@@ -165,11 +168,11 @@ static void warn_about_stacks(const struct limpet_capture_result *result)
 	limpet_ui_hint("a larger --memory makes room");
 }
 
-/* `trace`: NULL if it is gone. */
+/* `trace`: NULL if it is gone, or was a stream. */
 static void print_end(const struct command *command, const struct limpet_capture_result *result,
 		      const char *trace)
 {
-	const char *words = limpet_capture_end_words(result->end);
+	const char *words = limpet_capture_end_words(result->end, result->stream_failed);
 	char events[LIMPET_UNITS_TEXT], size[LIMPET_UNITS_TEXT], time[LIMPET_UNITS_TEXT];
 	char stops[LIMPET_CAPTURE_STOPS];
 
@@ -271,8 +274,9 @@ int limpet_capture_command(const struct limpet_capture_options *options,
 	struct limpet_capture_setup setup;
 	struct limpet_capture_result result;
 	struct limpet_err err = {0};
+	struct limpet_trace_stream *stream;
 	const char *trace;
-	bool stays = false;
+	bool stays = false, has_trace;
 	int error, status;
 
 	if (preflight->plan && preflight->plan->hooks.method == LIMPET_METHOD_OUTSIDE)
@@ -297,7 +301,7 @@ int limpet_capture_command(const struct limpet_capture_options *options,
 		return limpet_ui_fail(&err, failed_status(error));
 	}
 	limpet_capture_signals_end();
-	if (!options->no_seal)
+	if (!options->no_seal && !result.stream_failed)
 		seal(&command);
 	limpet_capture_signals_open();
 	if (command.followers)
@@ -305,12 +309,13 @@ int limpet_capture_command(const struct limpet_capture_options *options,
 					      limpet_capture_impatient(), serve, &command);
 	if (command.keep)
 		limpet_capture_clean_children(command.capture, &result);
-	limpet_progress_free(command.progress);
+	stream = limpet_capture_stream(command.capture);
 	trace = limpet_capture_trace(command.capture);
-	if (!limpet_sealing_find_trace(trace))
-		trace = NULL;
-	status = exit_status(&result, stays, trace);
-	print_end(&command, &result, trace);
+	has_trace = stream ? limpet_stream_output_finish(stream, serve, &command)
+			   : limpet_sealing_find_trace(trace);
+	limpet_progress_free(command.progress);
+	status = exit_status(&result, stays, has_trace);
+	print_end(&command, &result, has_trace && !stream ? trace : NULL);
 	if (command.followers)
 		limpet_followers_print(command.followers, &result.forks);
 	limpet_followers_free(command.followers);

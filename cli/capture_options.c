@@ -8,8 +8,10 @@
 
 #include "cli/command_line.h"
 #include "cli/settings.h"
+#include "cli/stream_output.h"
 #include "cli/ui.h"
 #include "common/sample.h"
+#include "common/stream_name.h"
 #include "common/units.h"
 
 /* With less there is no room for useful tables. */
@@ -111,10 +113,8 @@ int limpet_capture_parse_output(const char *text, const char **ret)
 {
 	if (!*text)
 		return limpet_ui_usage(NULL, "--output: the name is empty");
-	if (!strcmp(text, "-"))
-		return limpet_ui_usage(NULL, "--output: a trace cannot go to standard "
-					     "output: it is not written in one go (for a "
-					     "file of this name: ./-)");
+	if (!strcmp(text, LIMPET_STREAM_UNIX))
+		return limpet_ui_usage(NULL, "--output: the socket's path is missing");
 	*ret = text;
 	return LIMPET_EXIT_OK;
 }
@@ -264,10 +264,31 @@ static int check_together(const struct limpet_capture_options *o)
 	return LIMPET_EXIT_OK;
 }
 
+/* What only a file can do; then standard output is the trace's. */
+static int take_output(const char *command, struct limpet_capture_options *o)
+{
+	const char *output = o->config.output;
+	int status =
+		limpet_stream_output_refuse(output, o->config.max_bytes ? "--max-size" : NULL,
+					    "the oldest events cannot be taken back from a stream");
+
+	if (status == LIMPET_EXIT_OK)
+		status =
+			limpet_stream_output_refuse(output, o->follow_fork ? "--follow-fork" : NULL,
+						    "each child has a trace of its own");
+	if (status == LIMPET_EXIT_OK && output && !strcmp(output, LIMPET_STREAM_STDOUT))
+		status = limpet_stream_output_refuse(output, o->background ? "--background" : NULL,
+						     "what runs there has no standard output");
+	return status == LIMPET_EXIT_OK
+		       ? limpet_stream_output_take(command, output, &o->config.output_fd)
+		       : status;
+}
+
 static int parse_pid(int count, char **operands, void *context)
 {
 	struct limpet_capture_options *o = context;
 	struct limpet_err err;
+	int status;
 
 	if (count && limpet_line_parse_pid(operands[0], &o->pid) != LIMPET_EXIT_OK)
 		return LIMPET_EXIT_USAGE;
@@ -281,12 +302,14 @@ static int parse_pid(int count, char **operands, void *context)
 		limpet_err_hint(&err, "limpet attach PID; `limpet doctor` lists processes");
 		return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
 	}
-	return check_together(o);
+	status = check_together(o);
+	return status == LIMPET_EXIT_OK ? take_output("attach", o) : status;
 }
 
 static int parse_command(int count, char **operands, void *context)
 {
 	struct limpet_capture_options *o = context;
+	int status;
 
 	if (!count)
 		return limpet_ui_usage("run", "run: missing COMMAND");
@@ -294,7 +317,8 @@ static int parse_command(int count, char **operands, void *context)
 		return limpet_ui_usage("run", "--alloc-functions search is for `limpet attach`: "
 					      "it watches a program that runs");
 	o->command = operands;
-	return check_together(o);
+	status = check_together(o);
+	return status == LIMPET_EXIT_OK ? take_output("run", o) : status;
 }
 
 bool limpet_capture_options_parse(enum limpet_capture_command command, int argc, char **argv,

@@ -23,9 +23,9 @@
 
 /* Options that other commands share. */
 enum { LIMPET_CAPTURE_OPT_FUNCTIONS = 256, LIMPET_CAPTURE_OPT_OWN };
-#define LIMPET_CAPTURE_OPTIONS                                                        \
-	{"output", 'o', "FILE", "the trace; default: COMM.PID.limpet", 'o', NULL},    \
-		{"duration", 'd', "TIME", "end after 90s, 10m, 1h30m...", 'd', NULL}, \
+#define LIMPET_CAPTURE_OPTIONS                                                             \
+	{"output", 'o', "FILE", "or -, unix:SOCKET; default: COMM.PID.limpet", 'o', NULL}, \
+		{"duration", 'd', "TIME", "end after 90s, 10m, 1h30m...", 'd', NULL},      \
 		LIMPET_LINE_QUIET("no live line and no notes")
 #define LIMPET_CAPTURE_FUNCTIONS_OPTION(help)                                          \
 	{                                                                              \

@@ -9,8 +9,10 @@
 #include "common/units.h"
 #include "injector/proc/target_process.h"
 
-const char *limpet_capture_end_words(enum limpet_end end)
+const char *limpet_capture_end_words(enum limpet_end end, const char *stream_failed)
 {
+	if (stream_failed && end == LIMPET_END_DISK_FULL)
+		return stream_failed;
 	switch (end) {
 	case LIMPET_END_TARGET_EXIT:
 		return "the program ended";

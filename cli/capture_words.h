@@ -13,7 +13,7 @@
 struct limpet_target;
 
 /* Why the capture ended, for a message; NULL: as it was told to. */
-const char *limpet_capture_end_words(enum limpet_end end);
+const char *limpet_capture_end_words(enum limpet_end end, const char *stream_failed);
 #define LIMPET_CAPTURE_STOPS 80
 /* How long the program stood; without the detach if there was none (< 0): it had ended. */
 const char *limpet_capture_stop_words(char ret[LIMPET_CAPTURE_STOPS], int64_t attach_us,

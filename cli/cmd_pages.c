@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "cli/sealing.h"
+#include "cli/stream_output.h"
 #include "cli/ui.h"
 #include "collector/pages/fault_capture.h"
 #include "common/units.h"
@@ -29,6 +30,7 @@ static const char help_end[] =
 struct pages_options {
 	pid_t pid;
 	const char *output;
+	int output_fd;
 	uint64_t duration_ns;
 	bool no_seal, with_command_line;
 };
@@ -47,7 +49,8 @@ static void print_started(void *context, const char *trace)
 {
 	struct pages_command *command = context;
 
-	limpet_ui_note("recording the pages of %d to %s", command->options->pid, trace);
+	limpet_ui_note("recording the pages of %d to %s", command->options->pid,
+		       limpet_stream_output_name(trace));
 	limpet_capture_print_end(command->target, command->options->duration_ns);
 	if (!limpet_ui_is_quiet())
 		command->progress = limpet_progress_new(STDERR_FILENO);
@@ -72,6 +75,7 @@ static void seal(struct pages_command *command)
 {
 	struct limpet_sealing sealing = {.target = command->target,
 					 .trace = limpet_fault_capture_trace(command->capture),
+					 .stream = limpet_fault_capture_stream(command->capture),
 					 .perf_map_fd =
 						 limpet_fault_capture_perf_map(command->capture),
 					 .progress = &command->progress,
@@ -96,7 +100,7 @@ static void print_losses(const struct limpet_fault_capture_result *result)
 /* `trace`: NULL if it is gone. */
 static void print_end(const struct limpet_fault_capture_result *result, const char *trace)
 {
-	const char *words = limpet_capture_end_words(result->end);
+	const char *words = limpet_capture_end_words(result->end, result->stream_failed);
 	char events[LIMPET_UNITS_TEXT], size[LIMPET_UNITS_TEXT], time[LIMPET_UNITS_TEXT];
 
 	limpet_units_format_count(events, result->events);
@@ -124,6 +128,7 @@ static int capture(const struct pages_options *options, const struct limpet_targ
 	struct limpet_fault_capture_setup setup = {
 		.target = target,
 		.output = options->output,
+		.output_fd = options->output_fd,
 		.duration_ns = options->duration_ns,
 		.memory_bytes = LIMPET_CAPTURE_AGENT_MEMORY_BYTES * LIMPET_CAPTURE_COLLECTOR_SHARE,
 		.with_command_line = options->with_command_line,
@@ -134,8 +139,9 @@ static int capture(const struct pages_options *options, const struct limpet_targ
 		.context = &command,
 	};
 	struct limpet_fault_capture_result result;
+	struct limpet_trace_stream *stream;
 	struct limpet_err err = {0};
-	const char *trace;
+	bool has_trace;
 	int error, status;
 
 	limpet_capture_find_owner(&setup.owner_uid, &setup.owner_gid);
@@ -147,15 +153,16 @@ static int capture(const struct pages_options *options, const struct limpet_targ
 				      is_refusal(error) ? LIMPET_EXIT_REFUSED : LIMPET_EXIT_FAILED);
 	}
 	limpet_capture_signals_end();
-	if (!options->no_seal)
+	if (!options->no_seal && !result.stream_failed)
 		seal(&command);
 	limpet_capture_signals_open();
+	stream = limpet_fault_capture_stream(command.capture);
+	has_trace = stream ? limpet_stream_output_finish(stream, serve, &command)
+			   : limpet_sealing_find_trace(limpet_fault_capture_trace(command.capture));
 	limpet_progress_free(command.progress);
-	trace = limpet_fault_capture_trace(command.capture);
-	if (!limpet_sealing_find_trace(trace))
-		trace = NULL;
-	status = result.complete && trace ? LIMPET_EXIT_OK : LIMPET_EXIT_INCOMPLETE;
-	print_end(&result, trace);
+	status = result.complete && has_trace ? LIMPET_EXIT_OK : LIMPET_EXIT_INCOMPLETE;
+	print_end(&result,
+		  has_trace && !stream ? limpet_fault_capture_trace(command.capture) : NULL);
 	limpet_fault_capture_finish(command.capture, (enum limpet_exit)status);
 	return status;
 }
@@ -202,7 +209,9 @@ static int parse_operands(int count, char **operands, void *context)
 
 	if (status == LIMPET_EXIT_OK && !options->pid)
 		return limpet_ui_usage("pages", "missing PID");
-	return status;
+	return status == LIMPET_EXIT_OK
+		       ? limpet_stream_output_take("pages", options->output, &options->output_fd)
+		       : status;
 }
 
 static const struct limpet_line command_line = {

@@ -9,9 +9,11 @@
 #include "cli/capture_words.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/stream_output.h"
 #include "cli/ui.h"
 #include "collector/capture/capture.h"
 #include "collector/control/control_client.h"
+#include "common/stream_name.h"
 #include "injector/preflight/dormant.h"
 #include "injector/proc/target_process.h"
 #include "injector/ptrace/tracer.h"
@@ -192,6 +194,10 @@ static int finish(struct stop *stop)
 	limpet_control_stop_free(stop->capture);
 	if (result < 0)
 		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
+	if (limpet_is_stream_name(end.trace)) {
+		limpet_ui_note("its trace went to %s", limpet_stream_output_name(end.trace));
+		end.trace[0] = '\0';
+	}
 	if (end.trace[0]) {
 		print_stops(stop, end.trace);
 		/* A script wants the raw bytes; a terminal must not interpret them. */

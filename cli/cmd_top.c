@@ -12,6 +12,7 @@
 #include "cli/ui.h"
 #include "cli/view_options.h"
 #include "collector/control/control_client.h"
+#include "common/stream_name.h"
 #include "common/units.h"
 
 /* An attach that takes longer is stuck. */
@@ -130,7 +131,7 @@ static int show(struct top_options *o, int *ret_status, struct limpet_err *err)
 	struct limpet_top_source *source;
 	const struct limpet_model *model;
 	bool is_capture = !limpet_line_is_trace(o->what);
-	pid_t pid;
+	pid_t pid = 0;
 	int code;
 
 	if (is_capture) {
@@ -140,6 +141,12 @@ static int show(struct top_options *o, int *ret_status, struct limpet_err *err)
 		code = find_capture(pid, &capture, err);
 		if (code < 0)
 			return code;
+	}
+	if (is_capture && limpet_is_stream_name(capture.trace)) {
+		limpet_err_set(err, -ENOMSG, "the trace of process %d goes to %s: it is not here",
+			       pid, capture.trace);
+		limpet_err_hint(err, "limpet top FILE, where it arrives");
+		return -ENOMSG;
 	}
 	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) {
 		limpet_err_set(err, -ENOTTY, "limpet top needs a terminal");

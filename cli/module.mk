@@ -28,6 +28,8 @@ READER_CLI_SRC := \
 	cli/progress.c \
 	cli/sealing.c \
 	cli/shell_word.c \
+	cli/stack_names.c \
+	cli/stream_output.c \
 	cli/top_calls.c \
 	cli/top_draw.c \
 	cli/top_editor.c \

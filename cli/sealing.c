@@ -10,6 +10,7 @@
 #include "analyzer/symbols/debuginfod.h"
 #include "cli/capture_signals.h"
 #include "cli/ui.h"
+#include "collector/capture/trace_stream.h"
 #include "common/open_file.h"
 #include "injector/proc/target_process.h"
 
@@ -43,6 +44,27 @@ static int open_trace(const char *trace, char *ret_path, size_t bytes)
 		return -ELOOP;
 	snprintf(ret_path, bytes, "/proc/self/fd/%d", fd);
 	return limpet_take_fd(&fd);
+}
+
+/* What is sealed: the trace, or the copy of a stream, which belongs to it. */
+static int open_sealed(const struct limpet_sealing *sealing, char *ret_path, size_t bytes)
+{
+	int fd;
+
+	if (!sealing->stream)
+		return open_trace(sealing->trace, ret_path, bytes);
+	fd = limpet_trace_stream_copy(sealing->stream);
+	if (fd < 0)
+		return fd;
+	snprintf(ret_path, bytes, "/proc/self/fd/%d", fd);
+	fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	return fd < 0 ? -errno : fd;
+}
+
+/* How to look up names later; of a stream, what arrived. */
+static const char *name_for_later(const struct limpet_sealing *sealing)
+{
+	return sealing->stream ? "FILE, on this machine" : sealing->trace;
 }
 
 static void print_debuginfod(const struct limpet_debuginfod *debuginfod, const char *trace)
@@ -98,7 +120,7 @@ static void wait_for_server(void *context)
 void limpet_sealing_run(struct limpet_sealing *sealing)
 {
 	const struct limpet_collector_source *files = sealing->files;
-	const char *trace = sealing->trace;
+	const char *later = name_for_later(sealing);
 	struct limpet_seal_source *sources = calloc(sealing->count + 1, sizeof(*sources));
 	struct limpet_seal_options options = {.sources = sources,
 					      .cancel = limpet_capture_impatient(),
@@ -110,7 +132,7 @@ void limpet_sealing_run(struct limpet_sealing *sealing)
 	struct limpet_debuginfod *debuginfod;
 	struct limpet_err err = {0};
 	char root[LIMPET_TARGET_ROOT_BYTES], path[32];
-	LIMPET_CLOSE int fd = open_trace(trace, path, sizeof(path));
+	LIMPET_CLOSE int fd = open_sealed(sealing, path, sizeof(path));
 	int error;
 
 	/* Said at the end, by limpet_sealing_find_trace(). */
@@ -133,26 +155,27 @@ void limpet_sealing_run(struct limpet_sealing *sealing)
 	options.debuginfod = debuginfod;
 	limpet_capture_signals_open();
 	if (fd < 0)
-		error = limpet_err_set(&err, fd, "cannot seal '%s': %s", trace, strerror(-fd));
+		error = limpet_err_set(&err, fd, "cannot seal '%s': %s", sealing->trace,
+				       strerror(-fd));
 	else
 		error = limpet_seal(path, &options, &result, &err);
 	free(sources);
-	print_debuginfod(debuginfod, trace);
+	print_debuginfod(debuginfod, later);
 	limpet_debuginfod_free(debuginfod);
 	if (limpet_unread_warn(&sealing->unread))
-		limpet_ui_hint("the trace is whole; limpet seal %s looks up names again", trace);
+		limpet_ui_hint("the trace is whole; limpet seal %s looks up names again", later);
 	if (!error && !result.cancelled)
 		return;
 	limpet_progress_free(*sealing->progress);
 	*sealing->progress = NULL;
 	if (error) {
-		limpet_err_hint(&err, "the trace is whole; add names later: limpet seal %s", trace);
+		limpet_err_hint(&err, "the trace is whole; add names later: limpet seal %s", later);
 		limpet_ui_error(&err);
 		return;
 	}
 	limpet_ui_note("skipped %lu of %lu name%s", (unsigned long)result.skipped,
 		       (unsigned long)result.addresses, result.addresses == 1 ? "" : "s");
-	limpet_ui_hint("limpet seal %s", trace);
+	limpet_ui_hint("limpet seal %s", later);
 }
 
 bool limpet_sealing_find_trace(const char *trace)

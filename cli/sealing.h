@@ -9,6 +9,7 @@
 #include "collector/capture/capture.h"
 
 struct limpet_target;
+struct limpet_trace_stream;
 
 /* Modules whose names could not be read. */
 struct limpet_unread {
@@ -19,6 +20,7 @@ struct limpet_unread {
 struct limpet_sealing {
 	const struct limpet_target *target;
 	const char *trace;
+	struct limpet_trace_stream *stream; /* in place of a file; or NULL */
 	const struct limpet_collector_source *files;
 	size_t count;
 	int perf_map_fd; /* -1: none */

@@ -30,6 +30,8 @@ COLLECTOR_SRC += \
 	collector/record/site_table.c \
 	collector/record/thread_numbers.c \
 	collector/record/trace_compressor.c \
+	collector/record/trace_file.c \
+	collector/record/trace_name.c \
 	collector/record/trace_ring.c \
 	collector/record/trace_sync.c \
 	collector/record/trace_writer.c
@@ -58,4 +60,5 @@ COLLECTOR_SRC += \
 	collector/capture/own_priority.c \
 	collector/capture/pace.c \
 	collector/capture/resident_pages.c \
-	collector/capture/trace_session.c
+	collector/capture/trace_session.c \
+	collector/capture/trace_stream.c

@@ -29,7 +29,7 @@ const struct limpet_loss_kind limpet_loss_kinds[LIMPET_LOSS_COUNT] = {
 	KIND(NAMED, "named-functions",
 	     "a function named in --alloc-functions has another signature", BOTH),
 	KIND(ENDED_EARLY, "ended-early", "it ended early, for lack of space", COMPLETE),
-	KIND(FILE, "file", "the file could not be written", BOTH),
+	KIND(FILE, "file", "the trace could not be written", BOTH),
 	KIND(MEMORY, "memory", "the collector ran out of memory", BOTH),
 	KIND(UNSAID, "unsaid", "the reason is not recorded", BOTH),
 	KIND(BROKEN, "broken", "the program overwrote limpet's shared memory", BOTH),
@@ -40,6 +40,9 @@ const struct limpet_loss_kind limpet_loss_kinds[LIMPET_LOSS_COUNT] = {
 	KIND(STACKS, "lost-stacks", "stacks of some events are unknown", BOTH),
 	KIND(HEAPS, "freed-heaps",
 	     "the program freed whole heaps or arenas at once; their blocks count as live", BOTH),
+	KIND(STREAM, "slow-reader",
+	     "the reader of the stream was too slow for all events: some are only in the sums",
+	     BOTH),
 	KIND(UNFINISHED, "unfinished", "its end is missing", COMPLETE),
 	KIND(DAMAGED, "damaged", "a part of it is lost or damaged", COMPLETE),
 	KIND(BRIDGED, "bridged", "figures are interpolated across a damaged part", EXACT),
@@ -80,7 +83,7 @@ static const enum limpet_loss in_words[] = {
 	LIMPET_LOSS_FUNCTIONS,    LIMPET_LOSS_THREAD_HEAPS, LIMPET_LOSS_LATE_ALLOCATOR,
 	LIMPET_LOSS_LATE_MODULES, LIMPET_LOSS_LATE_EVENTS,  LIMPET_LOSS_ENDED_EARLY,
 	LIMPET_LOSS_NAMED,        LIMPET_LOSS_STORED,       LIMPET_LOSS_STACKS,
-	LIMPET_LOSS_UNSAID,
+	LIMPET_LOSS_STREAM,       LIMPET_LOSS_UNSAID,
 };
 #define BETWEEN "; "
 

@@ -30,7 +30,7 @@ enum limpet_loss {
 	LIMPET_LOSS_LATE_EVENTS = 11,    /* events that came too late to be put in order */
 	LIMPET_LOSS_NAMED = 12,          /* functions that the user named are not an allocator's */
 	LIMPET_LOSS_ENDED_EARLY = 13,    /* no space left on the disk, or in the file */
-	LIMPET_LOSS_FILE = 14,           /* the file could not be written */
+	LIMPET_LOSS_FILE = 14,           /* the trace could not be written */
 	LIMPET_LOSS_MEMORY = 15,         /* the collector ran out of memory */
 	LIMPET_LOSS_UNSAID = 16,         /* a reason that only a newer limpet knows */
 	LIMPET_LOSS_BROKEN = 17,         /* the program overwrote the shared memory */
@@ -38,6 +38,7 @@ enum limpet_loss {
 	LIMPET_LOSS_STORED = 19, /* frees through an address that was stored before the capture */
 	LIMPET_LOSS_STACKS = 20, /* events whose stack is unknown: there was no room for it */
 	LIMPET_LOSS_HEAPS = 21,  /* blocks that were freed at once, with their heap or arena */
+	LIMPET_LOSS_STREAM = 22, /* single events that the reader of a stream did not take */
 	/* found by a reader, never written */
 	LIMPET_LOSS_UNFINISHED, /* there is no end record */
 	LIMPET_LOSS_DAMAGED,    /* a block of the capture is lost or damaged */

@@ -19,4 +19,5 @@ COMMON_SRC := \
 	common/plain_text.c \
 	common/site_counts.c \
 	common/trace_block.c \
-	common/units.c
+	common/units.c \
+	common/unix_path.c

@@ -3,7 +3,8 @@ TARGET_DIR := build/targets
 # All that are there: what is not built is not run.
 UNIT_TESTS := $(patsubst test/unit/%.c,%,$(sort $(wildcard test/unit/test_*.c)))
 TRACE_TESTS := test_trace_round test_trace_windows test_trace_bytes test_trace_file test_trace_kept test_trace_append \
-	test_trace_overloads test_recorder test_marks test_losses test_same_figures test_page_shares test_resident_pages
+	test_trace_overloads test_recorder test_marks test_losses test_same_figures test_page_shares test_resident_pages \
+	test_trace_stream
 $(foreach test,$(TRACE_TESTS),$(eval $(test)_SRC := test/unit/trace_fixture.c test/unit/trace_capture.c))
 test_trace_bytes_SRC += test/fuzz/fuzz_trace.c
 $(B)/test/test_recorder: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,limpet_trace_sync_new limpet_bytes_grow calloc realloc)
@@ -26,7 +27,7 @@ test_seccomp_eval_SRC := test/unit/docker_profile.c
 # A command line, and what it says.
 LINE_SRC := cli/ui.c cli/command_line.c cli/complete.c cli/debug.c cli/settings.c cli/pid_hint.c cli/shell_word.c cli/pager.c cli/find_program.c
 test_ui_SRC := $(LINE_SRC)
-test_capture_options_SRC := cli/capture_options.c $(LINE_SRC)
+test_capture_options_SRC := cli/capture_options.c cli/stream_output.c cli/capture_signals.c $(LINE_SRC)
 test_census_print_SRC := cli/census_print.c $(LINE_SRC)
 test_debug_SRC := $(LINE_SRC)
 test_capture_signals_SRC := cli/capture_signals.c
@@ -34,7 +35,7 @@ test_progress_SRC := cli/progress.c $(LINE_SRC)
 test_top_editor_SRC := cli/top_editor.c
 test_top_memory_SRC := cli/top_memory.c
 test_top_pace_SRC := cli/top_pace.c
-test_followers_SRC := cli/followers.c cli/follower.c cli/capture_options.c $(LINE_SRC)
+test_followers_SRC := cli/followers.c cli/follower.c cli/capture_options.c cli/stream_output.c cli/capture_signals.c $(LINE_SRC)
 
 # A test of agent code names the agent's sources that are built into it for the host; the thunks are
 # the agent's own.

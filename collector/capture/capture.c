@@ -483,7 +483,7 @@ static int open_recorder(struct limpet_capture *capture, struct limpet_err *err)
 		.other_allocators = capture->memory.other_allocators,
 	};
 
-	return limpet_trace_session_create(&capture->trace, &options,
+	return limpet_trace_session_create(&capture->trace, &options, setup->config->output_fd,
 					   setup->config->with_command_line, err);
 }
 
@@ -706,6 +706,7 @@ static void report_unseen(const struct limpet_capture *capture,
 			(unsigned long long)frees_past_us(&totals, last));
 	if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_STACKS))
 		report_lost_stacks(capture->collector, because, room);
+	limpet_trace_session_report_given_up(&totals, because, room);
 }
 
 /* Returns whether *ret_resident is known. */
@@ -774,6 +775,7 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 	result->losses = limpet_trace_session_close(&capture->trace, &last, &end);
 	limpet_tracer_end_long(capture->setup->tracer, begun);
 	result->complete = limpet_losses_complete(result->losses);
+	result->stream_failed = limpet_trace_session_stream_failed(&capture->trace);
 	result->events = capture->trace.last.events;
 	result->file_bytes = capture->trace.last.file_bytes;
 	result->duration_ns = last.time_ns;
@@ -840,6 +842,11 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 const char *limpet_capture_trace(const struct limpet_capture *capture)
 {
 	return capture->trace.path;
+}
+
+struct limpet_trace_stream *limpet_capture_stream(const struct limpet_capture *capture)
+{
+	return capture->trace.stream;
 }
 
 size_t limpet_capture_sources(const struct limpet_capture *capture,

@@ -23,6 +23,7 @@ struct limpet_target;
 struct limpet_tracee;
 struct limpet_tracer;
 struct limpet_capture;
+struct limpet_trace_stream;
 
 struct limpet_capture_progress {
 	uint64_t elapsed_ns, duration_ns;
@@ -74,7 +75,8 @@ struct limpet_capture_result {
 	bool jumps_stay; /* it is unloaded except for one page: the program stores addresses in it
 			  */
 	uint64_t events, dropped_events, duration_ns, file_bytes;
-	uint64_t losses; /* all losses, with the words for limpet_loss_words() */
+	const char *stream_failed; /* why a stream ended before the capture; NULL: it did not */
+	uint64_t losses;           /* all losses, with the words for limpet_loss_words() */
 	char because[1024];
 	uint64_t slots_unhooked; /* pointers to an allocator that were left alone */
 	struct limpet_tables_without_room tables_without_room;
@@ -96,6 +98,8 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 		       struct limpet_capture_result *ret_result,
 		       struct limpet_err *err) LIMPET_MUST_CHECK;
 const char *limpet_capture_trace(const struct limpet_capture *capture);
+/* The stream that it goes to; NULL: it is a file. */
+struct limpet_trace_stream *limpet_capture_stream(const struct limpet_capture *capture);
 size_t limpet_capture_sources(const struct limpet_capture *capture,
 			      const struct limpet_collector_source **ret);
 /* When the captures of children that continued have ended: removes what these left, too. */

@@ -11,6 +11,7 @@
 #include "collector/capture/identity.h"
 #include "common/array.h"
 #include "common/losses.h"
+#include "common/stream_name.h"
 #include "injector/proc/proc.h"
 #include "injector/proc/target_end.h"
 #include "injector/proc/target_process.h"
@@ -96,6 +97,8 @@ void limpet_trace_session_set_state(struct limpet_trace_session *session,
 				    enum limpet_control_state state)
 {
 	session->state = state;
+	if (session->stream && state == LIMPET_CONTROL_CAPTURING)
+		limpet_trace_stream_begin(session->stream);
 	limpet_control_announce(session->control);
 }
 
@@ -131,11 +134,20 @@ int limpet_trace_session_open(struct limpet_trace_session *session,
 }
 
 int limpet_trace_session_create(struct limpet_trace_session *session,
-				struct limpet_recorder_options *options, bool with_command_line,
-				struct limpet_err *err)
+				struct limpet_recorder_options *options, int output_fd,
+				bool with_command_line, struct limpet_err *err)
 {
+	const struct limpet_trace_stream_options stream = {
+		.name = options->path, .fd = output_fd, .owner = options->owner_uid};
 	struct limpet_identity identity;
 	int error;
+
+	if (limpet_is_stream_name(options->path)) {
+		error = limpet_trace_stream_open(&stream, &session->stream, err);
+		if (error)
+			return error;
+		options->sink = limpet_trace_stream_sink(session->stream);
+	}
 
 	options->pid = session->target->pid;
 	options->start_ticks = session->target->start_ticks;
@@ -154,6 +166,8 @@ void limpet_trace_session_tick(struct limpet_trace_session *session,
 			       const struct limpet_recorder_tick *tick)
 {
 	note_error(session, limpet_recorder_tick(session->recorder, tick));
+	if (session->stream)
+		note_error(session, limpet_trace_stream_error(session->stream));
 	session->disk_is_low = limpet_recorder_disk_is_low(session->recorder);
 }
 
@@ -183,6 +197,8 @@ enum limpet_end limpet_trace_session_poll(const struct limpet_trace_session *ses
 const char *limpet_trace_session_why_early(const struct limpet_trace_session *session,
 					   enum limpet_end end)
 {
+	if (session->stream && session->file_error)
+		return limpet_trace_stream_words(session->file_error);
 	if (end == LIMPET_END_SIZE_LIMIT)
 		return "the trace cannot be kept below its size limit";
 	switch (session->file_error) {
@@ -194,6 +210,13 @@ const char *limpet_trace_session_why_early(const struct limpet_trace_session *se
 	default:
 		return "the trace could not be written";
 	}
+}
+
+const char *limpet_trace_session_stream_failed(const struct limpet_trace_session *session)
+{
+	const int error = session->stream ? limpet_trace_stream_error(session->stream) : 0;
+
+	return error ? limpet_trace_stream_words(error) : NULL;
 }
 
 void limpet_trace_session_open_perf_map(struct limpet_trace_session *session)
@@ -219,6 +242,17 @@ enum limpet_end limpet_trace_session_exit(const struct limpet_trace_session *ses
 						  : LIMPET_END_TARGET_EXIT;
 }
 
+void limpet_trace_session_report_given_up(const struct limpet_recorder_stats *stats, char *because,
+					  size_t room)
+{
+	if (stats->events_given_up)
+		limpet_loss_report(because, room,
+				   "%llu event%s only in the sums: the reader of the stream was "
+				   "too slow",
+				   (unsigned long long)stats->events_given_up,
+				   stats->events_given_up == 1 ? " is" : "s are");
+}
+
 uint64_t limpet_trace_session_close(struct limpet_trace_session *session,
 				    const struct limpet_recorder_tick *last,
 				    struct limpet_recorder_end *end)
@@ -238,9 +272,10 @@ uint64_t limpet_trace_session_close(struct limpet_trace_session *session,
 
 void limpet_trace_session_done(struct limpet_trace_session *session)
 {
-	if (session->recorder)
+	if (session->recorder && !session->stream)
 		unlink(limpet_recorder_path(session->recorder));
 	limpet_recorder_free(session->recorder);
+	limpet_trace_stream_free(session->stream);
 	limpet_control_free(session->control);
 	if (session->perf_map_fd >= 0)
 		close(session->perf_map_fd);

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "collector/capture/trace_stream.h"
 #include "collector/control/control.h"
 #include "collector/record/recorder.h"
 #include "common/err.h"
@@ -17,8 +18,9 @@
 struct limpet_trace_session {
 	const struct limpet_target *target; /* the caller's */
 	struct limpet_control *control;
-	struct limpet_recorder *recorder;  /* NULL: not created, or closed */
-	struct limpet_recorder_stats last; /* once it is closed */
+	struct limpet_recorder *recorder;   /* NULL: not created, or closed */
+	struct limpet_recorder_stats last;  /* once it is closed */
+	struct limpet_trace_stream *stream; /* where it goes, if not into a file; else NULL */
 	char *path;
 	char comm[64];
 	int perf_map_fd; /* of the target's map of generated code: it may be gone when that is read;
@@ -46,11 +48,12 @@ void limpet_trace_session_init(struct limpet_trace_session *session, uint64_t du
 int limpet_trace_session_open(struct limpet_trace_session *session,
 			      const struct limpet_target *target,
 			      struct limpet_err *err) LIMPET_MUST_CHECK;
-/* Creates the trace. Fills in those of `options` that say who the target is. */
+/* Creates the trace. Fills in those of `options` that say who the target is. `output_fd`: standard
+ * output, for a path that names it (common/stream_name.h). */
 int limpet_trace_session_create(struct limpet_trace_session *session,
-				struct limpet_recorder_options *options, bool with_command_line,
-				struct limpet_err *err) LIMPET_MUST_CHECK;
-/* Tells waiting clients, too. */
+				struct limpet_recorder_options *options, int output_fd,
+				bool with_command_line, struct limpet_err *err) LIMPET_MUST_CHECK;
+/* Tells waiting clients, too. A stream begins with LIMPET_CONTROL_CAPTURING. */
 void limpet_trace_session_set_state(struct limpet_trace_session *session,
 				    enum limpet_control_state state);
 void limpet_trace_session_tick(struct limpet_trace_session *session,
@@ -60,7 +63,7 @@ void limpet_trace_session_tick(struct limpet_trace_session *session,
 enum limpet_end limpet_trace_session_poll(const struct limpet_trace_session *session,
 					  uint64_t time_ns, bool executed,
 					  const volatile sig_atomic_t *interrupted);
-/* In words, for LIMPET_END_DISK_FULL (also a disk that cannot be written) and
+/* In words, for LIMPET_END_DISK_FULL (also a disk or a stream that cannot be written) and
  * LIMPET_END_SIZE_LIMIT. */
 const char *limpet_trace_session_why_early(const struct limpet_trace_session *session,
 					   enum limpet_end end);
@@ -69,6 +72,11 @@ void limpet_trace_session_open_perf_map(struct limpet_trace_session *session);
 /* How the target ended. *ret_status: as of wait(2), -1: unknown. */
 enum limpet_end limpet_trace_session_exit(const struct limpet_trace_session *session,
 					  int *ret_status);
+/* Why a stream ended before its capture; NULL: it did not, or is none. */
+const char *limpet_trace_session_stream_failed(const struct limpet_trace_session *session);
+/* Adds to `because` how many events the reader of a stream did not take, if any. */
+void limpet_trace_session_report_given_up(const struct limpet_recorder_stats *stats, char *because,
+					  size_t room);
 /* Writes the last tick and the end, to whose losses those of the tick are added, and closes the
  * file. Returns all losses. */
 uint64_t limpet_trace_session_close(struct limpet_trace_session *session,

@@ -9,6 +9,7 @@
 #include "collector/control/control_client.h"
 #include "collector/control/control_socket.h"
 #include "collector/control/control_wire.h"
+#include "common/stream_name.h"
 
 #define CLIENTS 16
 /* Per call of limpet_control_dispatch(), which must not delay the collector. */
@@ -164,9 +165,9 @@ static void set_trace(const struct limpet_control *control, const char *trace, c
 
 	if (!trace || !*trace)
 		return;
-	if (trace[0] != '/' && !control->directory[0])
+	if (trace[0] != '/' && !limpet_is_stream_name(trace) && !control->directory[0])
 		return;
-	if (trace[0] == '/')
+	if (trace[0] == '/' || limpet_is_stream_name(trace))
 		length = snprintf(ret, PATH_MAX, "%s", trace);
 	else
 		length = snprintf(ret, PATH_MAX, "%s/%s", control->directory, trace);

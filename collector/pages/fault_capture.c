@@ -510,8 +510,8 @@ static int open_recorder(struct limpet_fault_capture *capture, struct limpet_err
 				      : "pages by their faults outside of system calls",
 	};
 
-	return limpet_trace_session_create(&capture->trace, &options, setup->with_command_line,
-					   err);
+	return limpet_trace_session_create(&capture->trace, &options, setup->output_fd,
+					   setup->with_command_line, err);
 }
 
 /* The pages that are there at the beginning. */
@@ -602,6 +602,7 @@ static void report_losses(const struct limpet_fault_capture *capture,
 			  struct limpet_fault_capture_result *result)
 {
 	const struct limpet_fault_losses losses = losses_of(capture);
+	struct limpet_recorder_stats totals;
 
 	if (result->end == LIMPET_END_DISK_FULL)
 		limpet_loss_report(result->because, sizeof(result->because), "it ended early: %s",
@@ -611,6 +612,8 @@ static void report_losses(const struct limpet_fault_capture *capture,
 		limpet_loss_report(result->because, sizeof(result->because),
 				   "the pages could not be read at the end, so what is resident is "
 				   "not known");
+	limpet_recorder_stats_read(capture->trace.recorder, &totals);
+	limpet_trace_session_report_given_up(&totals, result->because, sizeof(result->because));
 }
 
 static void close_trace(struct limpet_fault_capture *capture,
@@ -631,6 +634,7 @@ static void close_trace(struct limpet_fault_capture *capture,
 	};
 	result->losses = limpet_trace_session_close(&capture->trace, &last, &end);
 	result->complete = limpet_losses_complete(result->losses);
+	result->stream_failed = limpet_trace_session_stream_failed(&capture->trace);
 	result->saw_kernel = limpet_fault_events_see_kernel(capture->events);
 	result->events = capture->trace.last.events;
 	result->dropped_events = capture->lost;
@@ -676,6 +680,11 @@ int limpet_fault_capture_run(const struct limpet_fault_capture_setup *setup,
 const char *limpet_fault_capture_trace(const struct limpet_fault_capture *capture)
 {
 	return capture->trace.path;
+}
+
+struct limpet_trace_stream *limpet_fault_capture_stream(const struct limpet_fault_capture *capture)
+{
+	return capture->trace.stream;
 }
 
 size_t limpet_fault_capture_sources(const struct limpet_fault_capture *capture,

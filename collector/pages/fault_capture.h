@@ -22,6 +22,7 @@ struct limpet_fault_capture;
 struct limpet_fault_capture_setup {
 	const struct limpet_target *target; /* as in struct limpet_capture_setup */
 	const char *output;                 /* NULL: the default name */
+	int output_fd;                      /* as in struct limpet_capture_config */
 	uint64_t duration_ns;               /* 0: until stopped */
 	uint64_t memory_bytes;
 	bool with_command_line;
@@ -40,7 +41,8 @@ struct limpet_fault_capture_result {
 	bool complete;
 	bool saw_kernel; /* faults in system calls were recorded, too */
 	uint64_t events, dropped_events, duration_ns, file_bytes;
-	uint64_t losses; /* with the words for limpet_loss_words() */
+	const char *stream_failed; /* as in struct limpet_capture_result */
+	uint64_t losses;           /* with the words for limpet_loss_words() */
 	char because[512];
 };
 
@@ -52,6 +54,7 @@ int limpet_fault_capture_run(const struct limpet_fault_capture_setup *setup,
 			     struct limpet_fault_capture_result *ret_result,
 			     struct limpet_err *err) LIMPET_MUST_CHECK;
 const char *limpet_fault_capture_trace(const struct limpet_fault_capture *capture);
+struct limpet_trace_stream *limpet_fault_capture_stream(const struct limpet_fault_capture *capture);
 size_t limpet_fault_capture_sources(const struct limpet_fault_capture *capture,
 				    const struct limpet_collector_source **ret);
 /* As those of limpet_capture. */

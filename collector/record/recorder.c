@@ -8,6 +8,7 @@
 #include "collector/record/recorder_blocks.h"
 #include "collector/record/rollup.h"
 #include "collector/record/trace_compressor.h"
+#include "collector/record/trace_file.h"
 #include "collector/record/trace_ring.h"
 #include "collector/record/trace_writer.h"
 #include "common/array.h"
@@ -88,6 +89,8 @@ struct limpet_recorder {
 	struct limpet_recorder_gauges gauges, written_gauges;
 	struct limpet_recorder_losses losses, written_losses;
 	uint64_t unknown_stacks, refused_events;
+	uint64_t closed_events, events_given_up; /* since the reader of a stream was too slow */
+	uint32_t rows_given_up;                  /* of the period */
 	uint64_t inferred_before, inferred_bytes_before; /* before the first loss */
 	uint64_t given_losses; /* losses that the recorder cannot determine itself */
 	uint64_t end_losses;   /* as in the END block */
@@ -154,10 +157,10 @@ static int write_header(struct limpet_recorder *recorder,
 	return limpet_trace_compressor_wait(compressor);
 }
 
-int limpet_recorder_open(const struct limpet_recorder_options *options,
-			 struct limpet_recorder **ret, struct limpet_err *err)
+static int open_writer(struct limpet_recorder *recorder,
+		       const struct limpet_recorder_options *options, struct limpet_err *err)
 {
-	const struct limpet_trace_writer_options writer_options = {
+	const struct limpet_trace_file_options file_options = {
 		.path = options->path,
 		.comm = options->comm,
 		.pid = options->pid,
@@ -165,12 +168,24 @@ int limpet_recorder_open(const struct limpet_recorder_options *options,
 		.owner_gid = options->owner_gid,
 		.max_bytes = options->max_bytes,
 	};
+	struct limpet_trace_sink *sink = options->sink;
+	int code = sink ? 0 : limpet_trace_file_open(&file_options, &sink, err);
+
+	if (code < 0)
+		return code;
+	recorder->writer = limpet_trace_writer_new(sink);
+	return recorder->writer ? 0 : limpet_err_set(err, -ENOMEM, "out of memory");
+}
+
+int limpet_recorder_open(const struct limpet_recorder_options *options,
+			 struct limpet_recorder **ret, struct limpet_err *err)
+{
 	struct limpet_recorder *recorder = recorder_new(options);
 	int code;
 
 	if (!recorder)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
-	code = limpet_trace_writer_open(&writer_options, &recorder->writer, err);
+	code = open_writer(recorder, options, err);
 	if (code < 0) {
 		limpet_recorder_free(recorder);
 		return code;
@@ -540,7 +555,58 @@ static uint64_t find_losses(const struct limpet_recorder *recorder)
 	       limpet_loss_if(limpet_accounting_is_estimated(recorder->accounting),
 			      LIMPET_LOSS_SAMPLED) |
 	       limpet_loss_if(recorder->partial, LIMPET_LOSS_PARTIAL) |
+	       limpet_loss_if(recorder->events_given_up, LIMPET_LOSS_STREAM) |
 	       limpet_loss_if(recorder->inexact, LIMPET_LOSS_MEMORY);
+}
+
+/* Whether periods that were written become one. */
+static bool rolls_up(const struct limpet_recorder *recorder)
+{
+	return recorder->compact && !limpet_trace_writer_appends(recorder->writer);
+}
+
+static void give_up_rows(struct limpet_recorder *recorder)
+{
+	const uint64_t events = limpet_accounting_totals(recorder->accounting)->events;
+	const uint64_t rows = (uint64_t)recorder->rows_given_up +
+			      limpet_trace_compressor_drop_rows(recorder->compressor);
+
+	recorder->rows_given_up =
+		rows < LIMPET_TRACE_ROWS_MAX ? (uint32_t)rows : LIMPET_TRACE_ROWS_MAX;
+	recorder->events_given_up += events - recorder->closed_events;
+	recorder->closed_events = events;
+}
+
+/* Whether the period goes on: with its sums, without its single events where nobody takes what is
+ * there; with `compact` until it has its length, where it cannot be replaced. */
+static bool stays_open(struct limpet_recorder *recorder, uint64_t time_ns)
+{
+	if (!recorder->compact && limpet_trace_compressor_rows(recorder->compressor) &&
+	    limpet_trace_writer_is_behind(recorder->writer))
+		give_up_rows(recorder);
+	if (recorder->compact && !rolls_up(recorder) &&
+	    time_ns < recorder->period_start_ns + ROLLUP_NS)
+		return true;
+	return limpet_trace_writer_is_behind(recorder->writer);
+}
+
+/* The rows of the period as a block, or the gap that they have left. */
+static void append_rows(struct limpet_recorder *recorder, uint64_t time_ns,
+			struct limpet_recorder_period *period)
+{
+	struct limpet_trace_compressor *compressor = recorder->compressor;
+
+	if (recorder->rows_given_up) {
+		give_up_rows(recorder);
+		period->rows = recorder->rows_given_up;
+		period->events_sequence = limpet_trace_compressor_append_gap(compressor);
+		recorder->rows_given_up = 0;
+		return;
+	}
+	period->rows = limpet_trace_compressor_rows(compressor);
+	if (period->rows)
+		period->events_sequence = limpet_trace_compressor_append_events(
+			compressor, recorder->period_start_ns, time_ns);
 }
 
 /* The compressor continues with it; an error of the file is reported later. */
@@ -551,6 +617,7 @@ static void close_period(struct limpet_recorder *recorder, uint64_t time_ns)
 						.losses = &recorder->losses,
 						.sums = &recorder->period};
 	uint64_t peak = limpet_accounting_peak(recorder->accounting).capture_bytes;
+	bool gave_up;
 
 	if (time_ns < recorder->last_ns)
 		time_ns = recorder->last_ns;
@@ -560,16 +627,17 @@ static void close_period(struct limpet_recorder *recorder, uint64_t time_ns)
 	append_nodes(recorder);
 	append_symbols(recorder);
 	append_threads(recorder);
-	period.rows = limpet_trace_compressor_rows(compressor);
-	if (period.rows)
-		period.events_sequence = limpet_trace_compressor_append_events(
-			compressor, recorder->period_start_ns, time_ns);
+	gave_up = recorder->rows_given_up;
+	append_rows(recorder, time_ns, &period);
 	period.held = recorder->compact && peak > recorder->held_bytes;
 	recorder->held_bytes = peak;
 	limpet_rollup_clear(&recorder->period);
 	if (limpet_rollup_add(&recorder->period, recorder->accounting) < 0 ||
 	    (keeps_sums(recorder) && limpet_rollup_add(&recorder->sums, recorder->accounting) < 0))
 		recorder->inexact = true;
+	/* Up to them is no row. */
+	if (gave_up)
+		recorder->period.peak.rows = 0;
 	recorder->losses.reasons = find_losses(recorder);
 	limpet_recorder_append_period(limpet_trace_compressor_content(compressor),
 				      recorder->accounting, &period);
@@ -578,6 +646,7 @@ static void close_period(struct limpet_recorder *recorder, uint64_t time_ns)
 	recorder->written_gauges = recorder->gauges;
 	recorder->written_losses = recorder->losses;
 	recorder->written_events = limpet_accounting_totals(recorder->accounting)->events;
+	recorder->closed_events = recorder->written_events;
 	recorder->period_start_ns = time_ns;
 	add_point(recorder);
 	if (recorder->step_bytes && limpet_trace_writer_bytes(recorder->writer) >=
@@ -585,7 +654,7 @@ static void close_period(struct limpet_recorder *recorder, uint64_t time_ns)
 		append_sums(recorder);
 	limpet_accounting_next_period(recorder->accounting, time_ns);
 	limpet_trace_compressor_flush(compressor);
-	if (recorder->compact && time_ns - recorder->rollup_start_ns >= ROLLUP_NS)
+	if (rolls_up(recorder) && time_ns - recorder->rollup_start_ns >= ROLLUP_NS)
 		roll_up_periods(recorder);
 }
 
@@ -634,7 +703,7 @@ static int add_some(struct limpet_recorder *recorder, struct limpet_record *reco
 	clear_rows(&recorder->rows);
 	if (refused < 0)
 		return (int)refused;
-	if (code == 0 && period_is_full(recorder)) {
+	if (code == 0 && period_is_full(recorder) && !stays_open(recorder, recorder->last_ns)) {
 		close_period(recorder, recorder->last_ns);
 		code = limpet_trace_writer_error(recorder->writer);
 	}
@@ -710,6 +779,8 @@ int limpet_recorder_tick(struct limpet_recorder *recorder, const struct limpet_r
 	copy_figures(recorder, tick);
 	if (!has_news(recorder) && tick->time_ns < recorder->written_gauges.time_ns + QUIET_NS)
 		return limpet_trace_writer_error(recorder->writer);
+	if (stays_open(recorder, tick->time_ns))
+		return limpet_trace_writer_error(recorder->writer);
 	close_period(recorder, tick->time_ns);
 	return limpet_trace_compressor_wait(recorder->compressor);
 }
@@ -746,7 +817,7 @@ int limpet_recorder_add_mark(struct limpet_recorder *recorder, const char *name,
 	append_mark(recorder, name, tick->time_ns);
 	limpet_trace_compressor_flush(recorder->compressor);
 	/* A window may begin or end here. */
-	if (recorder->compact)
+	if (rolls_up(recorder))
 		roll_up_periods(recorder);
 	return limpet_trace_compressor_wait(recorder->compressor);
 }
@@ -887,8 +958,9 @@ int limpet_recorder_finish(struct limpet_recorder *recorder,
 
 	copy_figures(recorder, tick);
 	recorder->given_losses |= end->losses;
+	limpet_trace_writer_begin_end(writer);
 	close_period(recorder, tick->time_ns);
-	if (recorder->compact)
+	if (rolls_up(recorder))
 		roll_up_periods(recorder);
 	if (recorder->step_bytes) {
 		append_sums(recorder);
@@ -923,7 +995,7 @@ int limpet_recorder_finish(struct limpet_recorder *recorder,
 				       last.time_ns);
 	limpet_trace_compressor_flush(recorder->compressor);
 	limpet_trace_compressor_wait(recorder->compressor);
-	sync_code = limpet_trace_writer_sync(writer);
+	sync_code = limpet_trace_writer_finish(writer);
 	code = limpet_trace_writer_error(writer);
 	if (code == 0)
 		code = sync_code;
@@ -949,6 +1021,10 @@ void limpet_recorder_stats_read(const struct limpet_recorder *recorder,
 		.live_allocations = limpet_accounting_live_allocations(accounting),
 		.peak_bytes = limpet_accounting_peak(accounting).capture_bytes,
 		.foreign_frees = totals->foreign_frees,
+		/* Rows of a period that was left open are given up with it. */
+		.events_given_up =
+			recorder->events_given_up +
+			(recorder->rows_given_up ? totals->events - recorder->closed_events : 0),
 		.inferred_frees = totals->inferred_frees,
 		.mapped_bytes = limpet_accounting_mapped_bytes(accounting),
 		.unmatched_table_full = limpet_accounting_table_full(accounting),

@@ -22,10 +22,12 @@
 #include "common/trace_format.h"
 
 struct limpet_recorder;
+struct limpet_trace_sink;
 
 struct limpet_recorder_options {
 	const char
 		*path; /* NULL: COMM.PID.limpet in the current directory, .1, .2... if it exists */
+	struct limpet_trace_sink *sink; /* in place of the file; borrowed. NULL: a file */
 	uid_t owner_uid; /* of the new file: the user who called sudo, else the caller */
 	gid_t owner_gid;
 	uint64_t memory_bytes; /* bound for the live table; what does not fit is counted */
@@ -203,6 +205,7 @@ struct limpet_recorder_stats {
 	uint64_t allocations, frees, live_bytes, live_allocations, peak_bytes;
 	bool estimated;                       /* live figures are estimated from samples */
 	uint64_t foreign_frees, mapped_bytes; /* mapped: by the mmap family, live since the start */
+	uint64_t events_given_up;             /* single ones: the reader of a stream was too slow */
 	uint64_t inferred_frees;              /* frees not seen: the address was allocated again */
 	uint64_t unmatched_table_full;
 	uint32_t growing_node; /* site whose live bytes grew most since the capture's start; 0 none

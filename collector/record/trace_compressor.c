@@ -17,7 +17,7 @@
 /* A period with this many rows shows that there is load. */
 #define LOAD_ROWS 16384u
 
-enum kind { EVENTS, BLOCK, REPLACE, FLUSH };
+enum kind { EVENTS, BLOCK, GAP, REPLACE, FLUSH };
 
 struct job {
 	enum kind kind;
@@ -102,6 +102,8 @@ static void do_job(struct limpet_trace_compressor *compressor, struct job *job)
 		break;
 	case REPLACE:
 		limpet_trace_writer_replace(compressor->writer);
+		/* fallthrough */
+	case GAP:
 		limpet_trace_writer_append_gap(compressor->writer, job->mark.sequence,
 					       job->mark.content_bytes);
 		break;
@@ -233,6 +235,27 @@ uint32_t limpet_trace_compressor_append_events(struct limpet_trace_compressor *c
 	compressor->rows_lost = false;
 	compressor->rows = 0;
 	job->mark = next_mark(compressor, LIMPET_TRACE_EVENTS, first_ns, last_ns);
+	give(compressor, job);
+	return sequence;
+}
+
+uint32_t limpet_trace_compressor_drop_rows(struct limpet_trace_compressor *compressor)
+{
+	const uint32_t rows = compressor->rows;
+
+	wait_until_fewer(compressor, 1);
+	limpet_event_columns_swap(compressor->columns, &compressor->block);
+	compressor->rows = 0;
+	compressor->rows_lost = false;
+	return rows;
+}
+
+uint32_t limpet_trace_compressor_append_gap(struct limpet_trace_compressor *compressor)
+{
+	const uint32_t sequence = compressor->sequence++;
+	struct job *job = next_job(compressor, GAP);
+
+	job->mark = (struct limpet_trace_mark){.sequence = sequence, .content_bytes = 1};
 	give(compressor, job);
 	return sequence;
 }

@@ -33,6 +33,10 @@ uint32_t limpet_trace_compressor_rows(const struct limpet_trace_compressor *comp
 /* Makes an EVENTS block of these rows. Returns its sequence number. */
 uint32_t limpet_trace_compressor_append_events(struct limpet_trace_compressor *compressor,
 					       uint64_t first_ns, uint64_t last_ns);
+/* Forgets these rows. Returns their number. */
+uint32_t limpet_trace_compressor_drop_rows(struct limpet_trace_compressor *compressor);
+/* A GAP in place of an EVENTS block. Returns its sequence number. */
+uint32_t limpet_trace_compressor_append_gap(struct limpet_trace_compressor *compressor);
 /* An empty content, to which sections can be appended. The compressor owns it; valid until it is
  * put. */
 struct limpet_bytes *limpet_trace_compressor_content(struct limpet_trace_compressor *compressor);

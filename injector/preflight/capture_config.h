@@ -12,7 +12,9 @@
 enum limpet_overload { LIMPET_OVERLOAD_DROP = 0, LIMPET_OVERLOAD_WAIT, LIMPET_OVERLOAD_SAMPLE };
 
 struct limpet_capture_config {
-	const char *output;   /* the trace; NULL: COMM.PID.limpet in the current directory */
+	/* the trace, or the name of a stream; NULL: COMM.PID.limpet in the current directory */
+	const char *output;
+	int output_fd;        /* standard output, if the trace goes there */
 	uint64_t duration_ns; /* 0: until stopped */
 	uint64_t max_bytes;   /* of the trace; 0: no limit */
 	uint64_t agent_memory_bytes, collector_memory_bytes;

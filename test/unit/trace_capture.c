@@ -60,9 +60,10 @@ static void add_stacks(struct capture *capture)
 }
 
 static void begin(struct capture *capture, const char *path, uint64_t memory_bytes, uint64_t seed,
-		  bool compact, uint64_t max_bytes)
+		  bool compact, uint64_t max_bytes, struct limpet_trace_sink *sink)
 {
 	struct limpet_recorder_options options = {.path = path,
+						  .sink = sink,
 						  .owner_uid = geteuid(),
 						  .owner_gid = getegid(),
 						  .memory_bytes = memory_bytes,
@@ -93,13 +94,19 @@ static void begin(struct capture *capture, const char *path, uint64_t memory_byt
 
 void capture_begin(struct capture *capture, const char *path, uint64_t memory_bytes, uint64_t seed)
 {
-	begin(capture, path, memory_bytes, seed, false, 0);
+	begin(capture, path, memory_bytes, seed, false, 0, NULL);
 }
 
 void capture_begin_kept(struct capture *capture, const char *path, uint64_t seed, bool compact,
 			uint64_t max_bytes)
 {
-	begin(capture, path, 8u << 20, seed, compact, max_bytes);
+	begin(capture, path, 8u << 20, seed, compact, max_bytes, NULL);
+}
+
+void capture_begin_sink(struct capture *capture, struct limpet_trace_sink *sink, uint64_t seed,
+			bool compact)
+{
+	begin(capture, NULL, 8u << 20, seed, compact, 0, sink);
 }
 
 /* ------------------------------------------------------------------ what the program does */

@@ -46,6 +46,10 @@ void capture_begin(struct capture *capture, const char *path, uint64_t memory_by
 /* Without single events, or bounded. */
 void capture_begin_kept(struct capture *capture, const char *path, uint64_t seed, bool compact,
 			uint64_t max_bytes);
+/* Into a sink, which lives longer. */
+struct limpet_trace_sink;
+void capture_begin_sink(struct capture *capture, struct limpet_trace_sink *sink, uint64_t seed,
+			bool compact);
 /* The agent's number of a site's stack, and the trace's. */
 uint32_t capture_agent_node(uint32_t site);
 uint32_t capture_trace_node(uint32_t site);
