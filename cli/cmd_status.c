@@ -10,6 +10,7 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/json_output.h"
+#include "cli/received.h"
 #include "cli/ui.h"
 #include "collector/control/control_client.h"
 #include "common/array.h"
@@ -127,12 +128,31 @@ static json_t *marks_json(const struct limpet_control_capture *capture)
 	return list;
 }
 
+static bool is_receiving(const struct limpet_control_capture *capture)
+{
+	return capture->state == LIMPET_CONTROL_RECEIVING;
+}
+
+static json_t *streams_json(const struct limpet_control_capture *capture)
+{
+	LIMPET_FREE struct limpet_received *list = NULL;
+	const int count =
+		is_receiving(capture) ? limpet_received_list(capture->trace, &list) : -ENODATA;
+	json_t *array = count < 0 ? json_null() : json_array();
+
+	for (int i = 0; i < count; i++)
+		array = limpet_json_append(array, json_pack("{s:o, s:I}", "trace",
+							    limpet_json_clean_text(list[i].path),
+							    "bytes", (json_int_t)list[i].bytes));
+	return array;
+}
+
 static json_t *capture_json(const struct limpet_control_capture *capture)
 {
 	const char *state = limpet_control_state_name(capture->state);
 	bool known = has_figures(capture);
 
-	return json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "pid",
+	return json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "pid",
 			 (int)capture->pid, "state", state ? json_string(state) : json_null(),
 			 "trace", limpet_json_clean_text(capture->trace), "elapsed_seconds",
 			 seconds(capture->elapsed_ns, known), "events",
@@ -143,7 +163,7 @@ static json_t *capture_json(const struct limpet_control_capture *capture)
 			 limpet_json_number_if(known, (uint64_t)capture->collector_pid),
 			 "duration_seconds",
 			 seconds(capture->duration_ns, known && capture->duration_ns), "marks",
-			 marks_json(capture));
+			 marks_json(capture), "streams", streams_json(capture));
 }
 
 static int print_json(const struct captures *captures)
@@ -192,6 +212,18 @@ static void print_marks(const struct limpet_control_capture *capture)
 	limpet_ui_wrap(limpet_ui_clean(line), INDENT, limpet_ui_width(STDOUT_FILENO));
 }
 
+static void print_received(const struct limpet_control_capture *capture)
+{
+	LIMPET_FREE struct limpet_received *list = NULL;
+	const int count = limpet_received_list(capture->trace, &list);
+	char size[LIMPET_UNITS_TEXT];
+
+	for (int i = 0; i < count; i++) {
+		limpet_units_format_bytes(size, list[i].bytes);
+		printf("%*s%s, %s\n", INDENT, "", limpet_ui_clean(list[i].path), size);
+	}
+}
+
 static void print_row(const struct limpet_control_capture *capture)
 {
 	char elapsed[2 * LIMPET_UNITS_TEXT] = "-", events[LIMPET_UNITS_TEXT] = "-";
@@ -201,7 +233,9 @@ static void print_row(const struct limpet_control_capture *capture)
 
 	if (!state)
 		state = !geteuid() || capture->owner == geteuid() ? "no answer" : "no access";
-	if (has_figures(capture)) {
+	if (is_receiving(capture)) {
+		limpet_units_format_duration(elapsed, capture->elapsed_ns);
+	} else if (has_figures(capture)) {
 		limpet_units_format_duration(part, capture->elapsed_ns);
 		snprintf(elapsed, sizeof(elapsed), "%s%s%s", part, capture->duration_ns ? "/" : "",
 			 capture->duration_ns
@@ -219,7 +253,9 @@ static void print_row(const struct limpet_control_capture *capture)
 		snprintf(line, sizeof(line), "%s", capture->trace);
 		printf("%*s%s\n", INDENT, "", limpet_ui_clean(line));
 	}
-	if (has_figures(capture))
+	if (is_receiving(capture))
+		print_received(capture);
+	else if (has_figures(capture))
 		print_marks(capture);
 }
 

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "analyzer/trace/trace_reader.h"
@@ -182,6 +183,14 @@ static void print_stops(const struct stop *stop, const char *path)
 	limpet_trace_reader_free(reader);
 }
 
+/* That of a limpet collect. */
+static bool is_directory(const char *path)
+{
+	struct stat stat;
+
+	return path[0] && lstat(path, &stat) == 0 && S_ISDIR(stat.st_mode);
+}
+
 static int finish(struct stop *stop)
 {
 	struct limpet_control_result end;
@@ -194,7 +203,10 @@ static int finish(struct stop *stop)
 	limpet_control_stop_free(stop->capture);
 	if (result < 0)
 		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
-	if (limpet_is_stream_name(end.trace)) {
+	if (is_directory(end.trace)) {
+		limpet_ui_note("what was received is in %s", end.trace);
+		end.trace[0] = '\0';
+	} else if (limpet_is_stream_name(end.trace)) {
 		limpet_ui_note("its trace went to %s", limpet_stream_output_name(end.trace));
 		end.trace[0] = '\0';
 	}
@@ -257,8 +269,10 @@ static int find_all(struct stops *ret)
 	ret->list = calloc((size_t)capture_count + (size_t)dormant_count + 1, sizeof(*ret->list));
 	if (!ret->list)
 		return -ENOMEM;
+	/* A limpet collect is no capture. */
 	for (int i = 0; i < capture_count; i++)
-		ret->list[ret->count++].target.pid = captures[i].pid;
+		if (captures[i].state != LIMPET_CONTROL_RECEIVING)
+			ret->list[ret->count++].target.pid = captures[i].pid;
 	for (int i = 0; i < dormant_count; i++)
 		ret->list[ret->count++] = (struct stop){.target.pid = dormant[i], .dormant = true};
 	return 0;

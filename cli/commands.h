@@ -16,6 +16,7 @@ int limpet_cmd_report(int argc, char **argv);
 int limpet_cmd_seal(int argc, char **argv);
 int limpet_cmd_top(int argc, char **argv);
 int limpet_cmd_pages(int argc, char **argv);
+int limpet_cmd_collect(int argc, char **argv);
 int limpet_cmd_html(int argc, char **argv);
 int limpet_cmd_diff(int argc, char **argv);
 int limpet_cmd_export(int argc, char **argv);

@@ -29,6 +29,7 @@ static const struct command commands[] = {
 	{"run", limpet_cmd_run, "run COMMAND...", "capture a command from its entry point on"},
 	{"pages", limpet_cmd_pages, "pages PID",
 	 "which stacks touch new pages, in any 64-bit program"},
+	{"collect", limpet_cmd_collect, "collect SOCK DIR", "receive streamed traces"},
 	{"status", limpet_cmd_status, "status [PID]", "captures, and agents left in processes"},
 	{"mark", limpet_cmd_mark, "mark PID NAME", "name this moment of a capture"},
 	{"stop", limpet_cmd_stop, "stop PID|--all", "end a capture safely and wait for its trace"},

@@ -1,6 +1,10 @@
 # What reads traces, on any processor.
 READER_CLI_SRC := \
 	cli/capture_signals.c \
+	cli/capture_words.c \
+	cli/census_print.c \
+	cli/cmd_attach.c \
+	cli/cmd_collect.c \
 	cli/cmd_diff.c \
 	cli/cmd_explain.c \
 	cli/cmd_export.c \
@@ -26,6 +30,7 @@ READER_CLI_SRC := \
 	cli/pager.c \
 	cli/pid_hint.c \
 	cli/progress.c \
+	cli/received.c \
 	cli/sealing.c \
 	cli/shell_word.c \
 	cli/stack_names.c \

@@ -44,6 +44,12 @@ CONTROL_SRC := \
 COLLECTOR_SRC += $(CONTROL_SRC)
 
 COLLECTOR_SRC += \
+	collector/receive/block_check.c \
+	collector/receive/receive_socket.c \
+	collector/receive/receiver.c \
+	collector/receive/trace_store.c
+
+COLLECTOR_SRC += \
 	collector/pages/counted_maps.c \
 	collector/pages/fault_capture.c \
 	collector/pages/fault_events.c \

@@ -44,7 +44,7 @@ const char *limpet_control_state_name(enum limpet_control_state state)
 	static const char *const names[LIMPET_CONTROL_STATES] = {
 		[LIMPET_CONTROL_ATTACHING] = "attaching", [LIMPET_CONTROL_CAPTURING] = "capturing",
 		[LIMPET_CONTROL_DETACHING] = "detaching", [LIMPET_CONTROL_SEALING] = "sealing",
-		[LIMPET_CONTROL_DORMANT] = "dormant",
+		[LIMPET_CONTROL_DORMANT] = "dormant",     [LIMPET_CONTROL_RECEIVING] = "receiving",
 	};
 
 	return (unsigned)state < LIMPET_CONTROL_STATES ? names[state] : NULL;

@@ -21,7 +21,8 @@ enum limpet_control_state {
 	LIMPET_CONTROL_CAPTURING,
 	LIMPET_CONTROL_DETACHING,
 	LIMPET_CONTROL_SEALING,
-	LIMPET_CONTROL_DORMANT, /* no collector: an agent was left in the target */
+	LIMPET_CONTROL_DORMANT,   /* no collector: an agent was left in the target */
+	LIMPET_CONTROL_RECEIVING, /* no capture: `limpet collect`, whose trace is its directory */
 	LIMPET_CONTROL_STATES
 };
 /* "attaching"...; NULL for UNKNOWN and anything out of range. Static text. */

@@ -167,7 +167,8 @@ static int receive(int fd, pid_t pid, struct limpet_control_reply *ret)
 	    !is_terminated(reply.trace, sizeof(reply.trace)))
 		return -EPROTO;
 	if (reply.type == LIMPET_CONTROL_STATUS &&
-	    (reply.state == LIMPET_CONTROL_UNKNOWN || reply.state >= LIMPET_CONTROL_DORMANT))
+	    (reply.state == LIMPET_CONTROL_UNKNOWN || reply.state == LIMPET_CONTROL_DORMANT ||
+	     reply.state >= LIMPET_CONTROL_STATES))
 		return -EPROTO;
 	if (reply.type == LIMPET_CONTROL_RESULT &&
 	    (reply.exit_status < LIMPET_EXIT_OK || reply.exit_status > LIMPET_EXIT_DORMANT))

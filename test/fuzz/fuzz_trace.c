@@ -1,4 +1,4 @@
-/* The trace reader and the model on any bytes.
+/* The trace reader and the model on any bytes, and the check of a stream.
  *
  * Checksums would keep a fuzzer out, so the input is what lies within them: a list of blocks, each
  * type (1 byte), length (2 bytes, low first) and sections, which are framed as a writer would; of a
@@ -19,6 +19,7 @@
 #include "analyzer/model/replay.h"
 #include "analyzer/trace/trace_reader.h"
 #include "analyzer/views/thread_timeline.h"
+#include "collector/receive/block_check.h"
 #include "common/trace_block.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -201,6 +202,36 @@ static void check_blocks(struct limpet_trace_reader *reader)
 	}
 }
 
+/* As a stream that arrives in pieces. What is passed on is a prefix of it. */
+static void check_stream(const uint8_t *bytes, size_t size)
+{
+	struct limpet_block_check check = {0};
+	char stem[LIMPET_BLOCK_STEM_BYTES];
+	const char *why = NULL;
+	size_t at = 0, block = 0;
+	int code = 0;
+
+	while (code >= 0 && at < size) {
+		size_t want = limpet_block_check_wants(&check);
+
+		want = want < size - at ? want : size - at;
+		want = want < 100 ? want : 100;
+		code = limpet_block_check_add(&check, bytes + at, want, &why);
+		at += want;
+		if (code != 1)
+			continue;
+		if (check.block.count != at - block ||
+		    memcmp(check.block.data, bytes + block, at - block) != 0)
+			abort();
+		(void)!limpet_block_check_stem(&check, stem);
+		limpet_block_check_next(&check);
+		block = at;
+	}
+	if (code < 0 && !why)
+		abort();
+	limpet_block_check_done(&check);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct limpet_bytes file = {0};
@@ -215,6 +246,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		limpet_bytes_append(&file, data + 1, size - 1);
 	else
 		frame_blocks(data, size, &file);
+	check_stream(file.data, file.count);
 	fd = memfd_create("trace", MFD_CLOEXEC);
 	if (fd < 0 || write(fd, file.data, file.count) != (ssize_t)file.count)
 		abort();
