@@ -102,7 +102,7 @@ static void do_job(struct limpet_trace_compressor *compressor, struct job *job)
 		break;
 	case REPLACE:
 		limpet_trace_writer_replace(compressor->writer);
-		/* fallthrough */
+		__attribute__((fallthrough));
 	case GAP:
 		limpet_trace_writer_append_gap(compressor->writer, job->mark.sequence,
 					       job->mark.content_bytes);

@@ -26,9 +26,10 @@ collected() {
 	[[ ! -e sock ]]
 }
 
-# send FILE...: each as a stream of its own, at once; a sender that is ended early is content.
+# send FILE...: each as a stream of its own, at once (or, with `in_turn`, one after the other); a sender that is ended
+# early is content.
 send() {
-	python3 - "$@" <<'END'
+	python3 - ${in_turn:+"$in_turn"} "$@" <<'END'
 import socket, sys, threading
 def send(name):
     with socket.socket(socket.AF_UNIX) as s, open(name, "rb") as file:
@@ -37,9 +38,12 @@ def send(name):
             s.sendall(file.read())
         except OSError:
             pass
-threads = [threading.Thread(target=send, args=(name,)) for name in sys.argv[1:]]
-[t.start() for t in threads]
-[t.join() for t in threads]
+if sys.argv[1] == "in-turn":
+    [send(name) for name in sys.argv[2:]]
+else:
+    threads = [threading.Thread(target=send, args=(name,)) for name in sys.argv[1:]]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
 END
 }
 
@@ -69,8 +73,8 @@ sample() {
 		tell "$name" count '{'
 		printf '%s\n' "$answer" >"$name.counts"
 	done
-	"$LIMPET" status "$pid" >status
-	grep -qx ' *unix:sock' status || fail "$(<status)"
+	"$LIMPET" status "$pid" >status.say
+	grep -qx ' *unix:sock' status.say || fail "$(<status.say)"
 	"$LIMPET" status --json >status.json
 	says_in status.json '[.captures[] | select(.state == "receiving") | .streams[].trace] | length == 3'
 	traces=(in/storm."${pids[0]}".*.limpet)
@@ -118,12 +122,12 @@ grows() {
 	sample one.limpet
 	head -c 100000 /dev/urandom >random
 	head -c 10 one.limpet >short
-	head -c $(($(stat -c %s one.limpet) - 7)) one.limpet >cut
+	head -c $(($(stat -c %s one.limpet) - 7)) one.limpet >cut.part
 	python3 - <<'END'
 import random
 data = open("one.limpet", "rb").read()
 random.seed(5)
-for n in range(20):
+for n in range(8):
     at = random.randrange(len(data))
     open(f"flipped.{n}", "wb").write(data[:at] + bytes([data[at] ^ 1 << random.randrange(8)]) + data[at + 1:])
 open("tail", "wb").write(data[60:])
@@ -133,7 +137,7 @@ END
 	send random short nothing tail
 	wait_until 20 grep -q "sent: it is not a trace" collect.err
 	[[ -z $(ls in) ]] || fail "$(ls in)"
-	send cut flipped.*
+	send cut.part flipped.*
 	wait_until 20 idle
 	said "a block is damaged|out of order|impossible size"
 	for trace in in/*; do
@@ -161,7 +165,7 @@ idle() {
 	cp one.limpet in/mine.limpet
 	cp one.limpet in/other
 	collecting 1M
-	for n in "${many[@]}"; do send "$n"; done
+	in_turn=in-turn send "${many[@]}"
 	wait_until 20 idle
 	said "was removed, to keep to --keep"
 	(($(cat in/storm.* | wc -c) <= 1048576)) || fail "$(ls -l in)"
