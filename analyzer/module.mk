@@ -102,6 +102,7 @@ ANALYZER_SRC += \
 	analyzer/export/export_callgrind.c \
 	analyzer/export/export_csv.c \
 	analyzer/export/export_firefox.c \
+	analyzer/export/export_fleet.c \
 	analyzer/export/export_folded.c \
 	analyzer/export/export_heaptrack.c \
 	analyzer/export/export_massif.c \

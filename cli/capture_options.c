@@ -23,12 +23,10 @@ static const char attach_usage[] =
 	"Usage: limpet attach [OPTIONS] PID\n"
 	"Watches the heap of a running process until Ctrl-C, `limpet stop` or its end.\n";
 static const char attach_end[] =
-	"Exit status: 0 done, 1 failed, 2 usage, 3 refused, 4 captured with losses,\n"
-	"5 captured but the agent stays dormant. More: man limpet-attach\n";
+	"Exit status: 0 done, 1 failed, 2 usage, 3 refused; 4 and 5: man limpet-attach\n";
 static const char run_usage[] =
 	"Usage: limpet run [OPTIONS] [--] COMMAND [ARGUMENT...]\n"
-	"Runs a command and captures its heap from the entry point on. Input, output,\n"
-	"signals and exit status are the command's.\n";
+	"Captures a command from its entry point on. Input, output, signals: its own.\n";
 static const char run_end[] =
 	"Exit status: the command's, 128+N for signal N; 2 usage, 125 limpet failed,\n"
 	"126 not executable, 127 not found. More: man limpet-run\n";
@@ -119,6 +117,14 @@ int limpet_capture_parse_output(const char *text, const char **ret)
 	return LIMPET_EXIT_OK;
 }
 
+int limpet_capture_parse_label(const char *text, struct limpet_labels *labels)
+{
+	const char *why = limpet_labels_add(labels, text);
+
+	return why ? limpet_ui_usage(NULL, "--label: the label '%s' %s", text, why)
+		   : LIMPET_EXIT_OK;
+}
+
 static int parse_memory(const char *option, const char *text, uint64_t min_bytes, uint64_t *ret)
 {
 	char least[LIMPET_UNITS_TEXT], words[sizeof(least) + 16];
@@ -207,6 +213,8 @@ static int parse_option(int option, void *context)
 		return limpet_capture_parse_output(optarg, &o->config.output);
 	case 'd':
 		return limpet_capture_parse_duration("--duration", optarg, &o->config.duration_ns);
+	case LIMPET_CAPTURE_OPT_LABEL:
+		return limpet_capture_parse_label(optarg, &o->config.labels);
 	case OPT_SAMPLE:
 		return parse_sample(optarg, &o->config.sampling.bytes);
 	case LIMPET_CAPTURE_OPT_FUNCTIONS:
@@ -399,6 +407,19 @@ static void add_flags(struct limpet_capture_words *words, const struct limpet_ca
 	}
 }
 
+static void add_labels(struct limpet_capture_words *words, const struct limpet_labels *labels)
+{
+	char text[2 * sizeof(((struct limpet_label *)0)->name)];
+	const char *at = labels->text;
+	struct limpet_label label;
+	unsigned read = 0;
+
+	while (limpet_labels_next(&at, &read, &label)) {
+		snprintf(text, sizeof(text), "%s=%s", label.name, label.value);
+		add_option(words, "--label", text);
+	}
+}
+
 void limpet_capture_options_write(const struct limpet_capture_options *o,
 				  const struct limpet_fork *fork, const char *trace,
 				  struct limpet_capture_words *ret)
@@ -421,6 +442,7 @@ void limpet_capture_options_write(const struct limpet_capture_options *o,
 	add_option(ret, "--on-overload", overload_words[o->config.on_overload]);
 	add_option(ret, "--alloc-functions", o->alloc_functions);
 	add_option(ret, "--load", limpet_load_words[o->config.load]);
+	add_labels(ret, &o->config.labels);
 	add_flags(ret, o);
 	snprintf(pid, sizeof(pid), "%d", fork->pid);
 	add_word(ret, pid);

@@ -22,10 +22,16 @@
 #define LIMPET_CAPTURE_SEARCH "search"
 
 /* Options that other commands share. */
-enum { LIMPET_CAPTURE_OPT_FUNCTIONS = 256, LIMPET_CAPTURE_OPT_OWN };
+enum { LIMPET_CAPTURE_OPT_FUNCTIONS = 256, LIMPET_CAPTURE_OPT_LABEL, LIMPET_CAPTURE_OPT_OWN };
 #define LIMPET_CAPTURE_OPTIONS                                                             \
 	{"output", 'o', "FILE", "or -, unix:SOCKET; default: COMM.PID.limpet", 'o', NULL}, \
 		{"duration", 'd', "TIME", "end after 90s, 10m, 1h30m...", 'd', NULL},      \
+		{"label",                                                                  \
+		 0,                                                                        \
+		 "NAME=VALUE",                                                             \
+		 "kept in the trace; may be given several times",                          \
+		 LIMPET_CAPTURE_OPT_LABEL,                                                 \
+		 NULL},                                                                    \
 		LIMPET_LINE_QUIET("no live line and no notes")
 #define LIMPET_CAPTURE_FUNCTIONS_OPTION(help)                                          \
 	{                                                                              \
@@ -54,6 +60,8 @@ struct limpet_capture_options {
  * message. */
 int limpet_capture_parse_duration(const char *option, const char *text, uint64_t *ret);
 int limpet_capture_parse_output(const char *text, const char **ret);
+/* Adds one: the same. */
+int limpet_capture_parse_label(const char *text, struct limpet_labels *labels);
 /* Parses --alloc-functions: LIMPET_EXIT_OK, or LIMPET_EXIT_USAGE after a message. There is one
  * list, which is never freed. */
 int limpet_capture_parse_alloc_functions(const char *path, const struct limpet_entry_list **ret);
@@ -64,7 +72,7 @@ bool limpet_capture_options_parse(enum limpet_capture_command command, int argc,
 
 /* The reverse: the command line of a limpet that captures a child with the same options. */
 struct limpet_capture_words {
-	char *list[40]; /* NULL-terminated */
+	char *list[40 + 2 * LIMPET_LABELS_MAX]; /* NULL-terminated */
 	unsigned count;
 	bool failed; /* out of memory: an argument is missing */
 };

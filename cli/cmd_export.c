@@ -31,12 +31,11 @@ static const struct limpet_option option_list[] = {
 	{"format", 'f', "FORMAT",
 	 "heaptrack, pprof, folded (speedscope, flamegraph.pl), massif, callgrind (KCachegrind), "
 	 "csv "
-	 "(DuckDB), perfetto or firefox (profiler.firefox.com)",
+	 "(DuckDB), fleet (many traces), perfetto or firefox (profiler.firefox.com)",
 	 'f', limpet_export_words},
 	{"output", 'o', "OUT",
-	 "-: standard output; OUT.gz and OUT.zst are compressed; csv: OUT.csv becomes "
-	 "OUT.events.csv, "
-	 ".stacks, .frames",
+	 "-: standard output; OUT.gz and OUT.zst are compressed; of csv and fleet, "
+	 "OUT.csv becomes OUT.events.csv and so on",
 	 'o', NULL},
 	LIMPET_SORT_OPTION("of folded: which figure, as in report")
 		LIMPET_WINDOW_OPTIONS("only what happened from then on; not of every format")
@@ -90,8 +89,8 @@ static int parse_operands(int count, char **operands, void *context)
 	if (status != LIMPET_EXIT_OK)
 		return status;
 	if (o->format->tables && to_stdout)
-		return limpet_ui_usage("export", "%s consists of several tables: -o OUT.%s",
-				       o->format->name, o->format->name);
+		return limpet_ui_usage("export", "%s consists of several tables: -o OUT.csv",
+				       o->format->name);
 	if (to_stdout && isatty(STDOUT_FILENO) && o->format->binary)
 		return limpet_ui_usage("export",
 				       "%s is binary and not written to a terminal: -o OUT%s",

@@ -33,6 +33,7 @@ struct pages_options {
 	int output_fd;
 	uint64_t duration_ns;
 	bool no_seal, with_command_line;
+	struct limpet_labels labels;
 };
 
 struct pages_command {
@@ -131,6 +132,7 @@ static int capture(const struct pages_options *options, const struct limpet_targ
 		.output_fd = options->output_fd,
 		.duration_ns = options->duration_ns,
 		.memory_bytes = LIMPET_CAPTURE_AGENT_MEMORY_BYTES * LIMPET_CAPTURE_COLLECTOR_SHARE,
+		.labels = options->labels.text,
 		.with_command_line = options->with_command_line,
 		.interrupted = limpet_capture_interrupted(),
 		.wait_mask = limpet_capture_wait_mask(),
@@ -197,6 +199,8 @@ static int parse_option(int option, void *context)
 		return limpet_capture_parse_output(optarg, &options->output);
 	case 'd':
 		return limpet_capture_parse_duration("--duration", optarg, &options->duration_ns);
+	case LIMPET_CAPTURE_OPT_LABEL:
+		return limpet_capture_parse_label(optarg, &options->labels);
 	default:
 		return LIMPET_EXIT_OK;
 	}

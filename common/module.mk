@@ -8,6 +8,7 @@ COMMON_SRC := \
 	common/family.c \
 	common/file_identity.c \
 	common/file_io.c \
+	common/labels.c \
 	common/losses.c \
 	common/mark_name.c \
 	common/subprocess.c \

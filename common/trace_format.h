@@ -110,8 +110,9 @@ enum limpet_trace_header_section {
 	/* Of a managed heap: rows; of each kind, length and bytes of name and script, line, number,
 	 * bytes, those outside. */
 	LIMPET_HEADER_OBJECTS,
-	LIMPET_HEADER_OTHERS,  /* 1: other allocators than glibc's are followed */
-	LIMPET_HEADER_RECORDER /* another profiler that recorded it */
+	LIMPET_HEADER_OTHERS,   /* 1: other allocators than glibc's are followed */
+	LIMPET_HEADER_RECORDER, /* another profiler that recorded it */
+	LIMPET_HEADER_LABELS    /* common/labels.h */
 };
 
 enum limpet_trace_modules_section {

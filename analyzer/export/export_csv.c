@@ -20,8 +20,7 @@ static const char *const kind_words[] = {
 	[LIMPET_ROW_INFERRED_FREE] = "inferred-free",
 };
 
-/* Quoted; NULL is an empty field. */
-static int print_text(FILE *file, const char *text)
+int limpet_export_csv_text(FILE *file, const char *text)
 {
 	LIMPET_FREE char *repaired = NULL;
 
@@ -158,16 +157,16 @@ static int print_frame(const struct limpet_analysis *analysis, uint32_t node, ui
 
 	print_frame_number(analysis->locations, node, number, file);
 	fputc(',', file);
-	code = print_text(file, function->named ? function->name : NULL);
+	code = limpet_export_csv_text(file, function->named ? function->name : NULL);
 	fputc(',', file);
 	if (code == 0)
-		code = print_text(file, place->file);
+		code = limpet_export_csv_text(file, place->file);
 	fputc(',', file);
 	if (place->line)
 		fprintf(file, "%u", place->line);
 	fputc(',', file);
 	if (code == 0)
-		code = print_text(file, function->module);
+		code = limpet_export_csv_text(file, function->module);
 	fprintf(file, ",%" PRIu64 ",%s,%s\n", analysis->model->nodes[node].address - 1,
 		place->inlined ? "true" : "false",
 		function->kind != LIMPET_FRAME_PROGRAM ? "true" : "false");

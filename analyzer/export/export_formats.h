@@ -14,6 +14,7 @@
 	X(massif)                \
 	X(callgrind)             \
 	X(csv)                   \
+	X(fleet)                 \
 	X(perfetto)              \
 	X(firefox)
 
@@ -23,6 +24,9 @@ LIMPET_EXPORT_FORMATS(LIMPET_EXPORT_DECLARE)
 /* A name for one line of a text format: harmless, and with `instead` for each byte of `reserved`.
  * malloc'ed. */
 char *limpet_export_name(const char *name, const char *reserved, char instead);
+
+/* A field of a table, quoted; NULL and "" are an empty one. 0 or -ENOMEM. */
+int limpet_export_csv_text(FILE *file, const char *text);
 
 /* The title of what is exported: `subject`, and which blocks, if only those of a part of the time
  * are in the figures. Valid UTF-8; malloc'ed. */

@@ -6,6 +6,7 @@
 #include "analyzer/export/export_formats.h"
 #include "analyzer/export/export_strings.h"
 #include "analyzer/export/protobuf.h"
+#include "common/labels.h"
 
 /* Fields of Profile, and of the messages in it. */
 enum {
@@ -23,6 +24,9 @@ enum {
 	PROFILE_DEFAULT_TYPE = 14,
 	SAMPLE_LOCATIONS = 1,
 	SAMPLE_VALUES = 2,
+	SAMPLE_LABEL = 3,
+	LABEL_KEY = 1,
+	LABEL_STRING = 2,
 	LOCATION_ID = 1,
 	LOCATION_MAPPING = 2,
 	LOCATION_ADDRESS = 3,
@@ -220,6 +224,22 @@ static void write_unknown(struct writer *writer)
 	flush_message(writer, PROFILE_LOCATION);
 }
 
+/* The same for each sample; strings are messages of their own, written at their first use. */
+static void write_labels(struct writer *writer)
+{
+	const char *at = writer->analysis->model->target->labels;
+	struct limpet_label label;
+	unsigned read = 0;
+
+	while (limpet_labels_next(&at, &read, &label)) {
+		limpet_protobuf_append_number(&writer->inner, LABEL_KEY,
+					      string_number(writer, label.name));
+		limpet_protobuf_append_number(&writer->inner, LABEL_STRING,
+					      string_number(writer, label.value));
+		limpet_protobuf_append_message(&writer->message, SAMPLE_LABEL, &writer->inner);
+	}
+}
+
 static void write_sample(struct writer *writer, const struct limpet_model_site *site)
 {
 	const struct limpet_model *model = writer->analysis->model;
@@ -246,6 +266,7 @@ static void write_sample(struct writer *writer, const struct limpet_model_site *
 	for (size_t i = 0; i < type_count(writer); i++)
 		limpet_bytes_append_varint(&writer->inner, values[i]);
 	limpet_protobuf_append_message(&writer->message, SAMPLE_VALUES, &writer->inner);
+	write_labels(writer);
 	flush_message(writer, PROFILE_SAMPLE);
 }
 

@@ -7,6 +7,7 @@
 #include "analyzer/views/nameless_modules.h"
 #include "common/base_name.h"
 #include "common/begins.h"
+#include "common/labels.h"
 
 static const char *const end_words[LIMPET_END_COUNT] = {
 	[LIMPET_END_RUNNING] = "still running",
@@ -21,6 +22,20 @@ static const char *const end_words[LIMPET_END_COUNT] = {
 	[LIMPET_END_COLLECTOR_LOST] = "the collector died",
 	[LIMPET_END_UNKNOWN] = "how it ended is not recorded",
 };
+
+static void print_labels(struct limpet_printer *printer, const char *at)
+{
+	char text[LIMPET_LABELS_MAX * (LIMPET_LABEL_MAX_BYTES + 2) + 1] = "";
+	struct limpet_label label;
+	unsigned read = 0;
+	size_t used = 0;
+
+	while (limpet_labels_next(&at, &read, &label))
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s=%s",
+					 used ? ", " : "", label.name, label.value);
+	if (used)
+		limpet_printer_row(printer, "", "labels", "%s", text);
+}
 
 static void print_target(struct limpet_printer *printer)
 {
@@ -58,6 +73,7 @@ static void print_target(struct limpet_printer *printer)
 				   target->kernel[0] ? ", kernel " : "", target->kernel,
 				   target->machine[0] ? " " : "", target->machine,
 				   target->container[0] ? ", container " : "", target->container);
+	print_labels(printer, target->labels);
 }
 
 /* From a program that has ended there was nothing to detach. */

@@ -8,6 +8,7 @@
 #include "analyzer/model/model_losses.h"
 #include "analyzer/text/losses_json.h"
 #include "analyzer/views/verdict.h"
+#include "common/labels.h"
 
 /* A large capture has millions of frames: the list of sites is written one by one, never held as
  * one tree. */
@@ -29,6 +30,17 @@ static json_t *target_object(const struct limpet_trace_target *target)
 		"machine", limpet_json_text(target->machine), "container",
 		limpet_json_text(target->container), "cgroup_limit_bytes",
 		limpet_json_known(target->cgroup_limit_bytes));
+}
+
+static json_t *labels_object(const char *at)
+{
+	json_t *object = json_object();
+	struct limpet_label label;
+	unsigned read = 0;
+
+	while (limpet_labels_next(&at, &read, &label))
+		object = limpet_json_set(object, label.name, json_string(label.value));
+	return object;
 }
 
 /* When allocations were sampled, under overload; null: never. */
@@ -98,7 +110,7 @@ static json_t *capture_object(const struct limpet_report *report)
 
 	return json_pack(
 		"{s:o,s:o,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b,s:b,s:b,s:o,s:o,"
-		"s:o,s:o,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}",
+		"s:o,s:o,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}",
 		"mode", target->known ? json_string(mode) : json_null(), "end",
 		end->end == LIMPET_END_UNKNOWN ? json_null()
 					       : json_string(limpet_trace_end_word(end->end)),
@@ -129,7 +141,8 @@ static json_t *capture_object(const struct limpet_report *report)
 		"dropped", own ? dropped_object(model) : json_null(), "agent_resident_bytes",
 		limpet_json_known(end->agent_resident_bytes), "names", limpet_json_names(model),
 		"recorder", limpet_json_text(target->recorder), "damaged_lines",
-		limpet_json_number(model->damage->bad_lines));
+		limpet_json_number(model->damage->bad_lines), "labels",
+		labels_object(target->labels));
 }
 
 /* The ranges of the four figures that have one. */

@@ -66,6 +66,7 @@ struct limpet_trace_target {
 	uint32_t cpus;
 	struct limpet_resident_account account; /* before the capture; of the reader */
 	struct limpet_object_counts objects;    /* of a managed heap; of the reader */
+	const char *labels;                     /* the user's: for limpet_labels_next() */
 	const char *unfollowed; /* allocators that may own its unknown part; "": not known */
 };
 const struct limpet_trace_target *limpet_trace_reader_target(

@@ -14,7 +14,7 @@ int limpet_trace_tables_init(struct limpet_trace_tables *tables)
 	*tables = (struct limpet_trace_tables){0};
 	target->comm = target->command = target->executable = target->allocators = "";
 	target->host = target->kernel = target->machine = target->boot_id = "";
-	target->container = target->unfollowed = target->recorder = "";
+	target->container = target->unfollowed = target->recorder = target->labels = "";
 	target->unseen_rss_share = -1;
 	tables->end.attach_stop_us = tables->end.detach_stop_us = -1;
 	tables->end.because = "";
@@ -110,6 +110,8 @@ static const char **string_of(struct limpet_trace_target *target, unsigned tag)
 		return &target->unfollowed;
 	case LIMPET_HEADER_RECORDER:
 		return &target->recorder;
+	case LIMPET_HEADER_LABELS:
+		return &target->labels;
 	default:
 		return NULL;
 	}

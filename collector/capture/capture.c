@@ -474,6 +474,7 @@ static int open_recorder(struct limpet_capture *capture, struct limpet_err *err)
 		.max_bytes = setup->config->max_bytes,
 		.compact = setup->config->compact,
 		.addresses = setup->config->addresses,
+		.labels = setup->config->labels.text,
 		.max_depth = limpet_session_segment(capture->session)->shm->max_depth,
 		.unseen_rss_share = setup->preflight->unseen_rss_share,
 		.allocators = setup->preflight->allocators,

@@ -505,6 +505,7 @@ static int open_recorder(struct limpet_fault_capture *capture, struct limpet_err
 		.max_depth = LIMPET_STACK_FRAMES,
 		.unseen_rss_share = -1,
 		.pages = true,
+		.labels = setup->labels,
 		.allocators = limpet_fault_events_see_kernel(capture->events)
 				      ? "pages by their faults"
 				      : "pages by their faults outside of system calls",

@@ -25,6 +25,7 @@ struct limpet_fault_capture_setup {
 	int output_fd;                      /* as in struct limpet_capture_config */
 	uint64_t duration_ns;               /* 0: until stopped */
 	uint64_t memory_bytes;
+	const char *labels; /* as the recorder's */
 	bool with_command_line;
 	uid_t owner_uid;
 	gid_t owner_gid;

@@ -54,6 +54,7 @@ struct limpet_recorder_options {
 	const struct limpet_resident_account *account; /* before the capture; NULL: not known */
 	const struct limpet_object_counts *objects;    /* of a managed heap; NULL: not known */
 	bool other_allocators;                         /* others than glibc's are followed */
+	const char *labels;     /* as limpet_labels_add() made them; NULL or "": none */
 	const char *unfollowed; /* possible owners of the unknown part; NULL or "": not known */
 };
 

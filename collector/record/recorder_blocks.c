@@ -126,6 +126,8 @@ void limpet_recorder_append_header(struct limpet_bytes *content,
 	append_objects(content, LIMPET_HEADER_OBJECTS, options->objects);
 	if (options->unfollowed && options->unfollowed[0])
 		limpet_trace_string_append(content, LIMPET_HEADER_UNFOLLOWED, options->unfollowed);
+	if (options->labels && options->labels[0])
+		limpet_trace_string_append(content, LIMPET_HEADER_LABELS, options->labels);
 	if (options->compact)
 		limpet_trace_number_append(content, LIMPET_HEADER_COMPACT, 1);
 	if (options->pages)

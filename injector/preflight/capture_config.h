@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/labels.h"
 #include "common/method.h"
 #include "common/sample.h"
 #include "injector/elf/entry_list.h"
@@ -30,6 +31,7 @@ struct limpet_capture_config {
 	bool partial;           /* an allocator out of reach is a warning, not a refusal */
 	bool assume_seccomp_ok; /* so is a seccomp filter that cannot be read: it lets all pass */
 	bool with_command_line;
+	struct limpet_labels labels;
 	bool forked; /* the agent in it is a copy made by fork, from which nobody collects */
 };
 

@@ -208,7 +208,7 @@ completes_fish() {
 		((rows <= 24)) || fail "limpet $command --help: $rows lines" || return 1
 		options "$command" | grep -vx -e --help | sed "s/\$/ $command/" >>pairs
 	done
-	(($(wc -l <pairs) <= 92)) || fail "$(wc -l <pairs) options: $(<pairs)"
+	(($(wc -l <pairs) <= 93)) || fail "$(wc -l <pairs) options: $(<pairs)"
 	(($(cut -d ' ' -f 1 pairs | sort -u | wc -l) <= 34)) || fail "$(cut -d ' ' -f 1 pairs | sort -u)"
 }
 
@@ -271,6 +271,9 @@ completes_fish() {
 	usage "must be greater than 0" attach 1 --sample 0
 	usage "nothing but samples" run --on-overload sample --sample 1MiB true
 	usage "invalid value" attach 1 --on-overload x
+	usage "the label 'a' is not NAME=VALUE" attach 1 --label a
+	usage "the label 'a=?[2J' contains control characters" run --label $'a=\e[2J' true
+	usage "the label 'b=2' has the name of another one" pages 1 --label b=1 --label b=2
 	LIMPET_LOAD=x usage "cannot load the agent by 'x': dlopen or map" attach 1
 	LIMPET_LOAD=mapped usage "cannot load the agent by 'mapped': dlopen or map" doctor 1
 }

@@ -483,3 +483,133 @@ written_or_over() {
 		[[ -z $(compgen -G "$work/part.*csv*") ]] || fail "$(ls "$work")"
 	done
 }
+
+# ------------------------------------------------------------------ many machines
+
+# labelled: a capture of test/targets/kinds, with labels.
+labelled() {
+	within 120 "$LIMPET" run -q "${patiently[@]}" -o labelled.limpet --label host=a --label 'note=x, "y"; ä' -- "$TARGETS/kinds" \
+		>run.say 2>run.err || fail "limpet run: $(<run.err)" || return 1
+	trace=labelled.limpet
+	"$LIMPET" report "$trace" --json >report.json
+}
+
+@test "labels: in the report, its JSON and Markdown, in both tables of fleet, and at each sample of pprof" {
+	labelled
+	json_says '.capture.labels == {"host": "a", "note": "x, \"y\"; ä"}' <report.json
+	"$LIMPET" report "$trace" | grep -qxF 'labels    host=a, note=x, "y"; ä'
+	"$LIMPET" report "$trace" --format markdown | grep -qxF 'labels    host=a, note=x, "y"; ä'
+	"$root/scripts/limpet-trace-read" "$trace" | json_says '.target.labels.host == "a"'
+	export_to fleet out.csv
+	python3 - <<-'EOF' >sums.json 2>python.err || fail "$(<python.err)"
+		import csv, json
+		sites, points = ([dict(row) for row in csv.DictReader(open(f"out.{table}.csv", newline=""))] for table in ("sites", "points"))
+		names = ["capture", "started", "program", "host", "labels"]
+		json.dump({"columns": [list(sites[0]), list(points[0])],
+		           "heads": sorted({tuple(row[name] for name in names[2:]) for row in sites + points}),
+		           "captures": len({row["capture"] for row in sites + points}),
+		           "keys": len({row["site"] for row in sites}), "rows": len(sites),
+		           "first": next(row for row in sites if row["function"] == "kinds_churn"),
+		           "last": points[-1],
+		           "sums": {name: sum(int(row[name]) for row in sites) for name in
+		                    ("allocations", "allocated_bytes", "frees", "freed_bytes", "live_allocations", "live_bytes", "peak_bytes")}},
+		          open("sums.json", "w"))
+	EOF
+	json_says --slurpfile sums sums.json '.totals as $t | .modules as $m | $sums[0] | .captures == 1 and .keys == .rows and
+		(.heads | length == 1 and .[0][0] == "kinds" and (.[0][2] | fromjson) == {"host": "a", "note": "x, \"y\"; ä"}) and
+		all(.sums | to_entries[]; .value == $t[.key]) and (.last.live_bytes | tonumber) == $t.live_bytes and
+		.first.stack == "main;kinds_churn" and (.first.file | endswith("kinds.c")) and .first.complete == "1" and
+		any($m[].build_id; . == $sums[0].first.build_id)' <report.json || fail "$(<sums.json)"
+	# The manual has the columns.
+	same "columns" "$(jq -r '.columns | (.[0] + .[1]) | unique[]' sums.json | sort)" "$(sed -n '/^both: /,/^\.Ed/p' "$root/man/limpet-export.1" |
+		sed 's/^[a-z]*://; /^\./d' | xargs -n 1 | sort -u)"
+	command -v go >/dev/null || return 0
+	export_to pprof out.pb.gz
+	within 60 go tool pprof -sample_index=inuse_space -tags out.pb.gz 2>pprof.err | tr -d ' ' >tags || fail "$(<pprof.err)"
+	grep -qF 'host:' tags && grep -qF ':a' tags && grep -qF ':x,"y";ä' tags || fail "$(<tags)"
+}
+
+@test "fleet: the key of a site outlives a build; a window is refused" {
+	local release
+	for release in 1 2; do
+		# Another line, and another offset.
+		{
+			printf '#include <stdlib.h>\n%s\n' "$([[ $release == 1 ]] || printf 'int more(int a) { return a * 3; }\n\n\n')"
+			printf '__attribute__((noinline)) void *keep(void) { void *p = malloc(100); __asm__("" : : "r"(p) : "memory"); return p; }\n'
+			printf 'int main(void) { for (int i = 0; i < %d; i++) keep(); return 0; }\n' $((100 * release))
+		} >relay.c
+		gcc -O1 -g -Wl,--build-id -o relay relay.c
+		within 60 "$LIMPET" run -q -o $release.limpet --label release=$release -- ./relay >run.say 2>run.err || fail "$(<run.err)"
+		trace=$release.limpet export_to fleet $release.csv
+		grep ',"keep",' $release.sites.csv >$release.row
+	done
+	same "key" "$(cut -d , -f 1-9 1.row | cut -d , -f 9)" "$(cut -d , -f 1-9 2.row | cut -d , -f 9)"
+	same "kept" "$(rev 1.row | cut -d , -f 3 | rev) $(rev 2.row | cut -d , -f 3 | rev)" "100 200"
+	[[ $(grep -oE ',[0-9a-f]{40},' 1.row) != "$(grep -oE ',[0-9a-f]{40},' 2.row)" ]]
+	refused 1 "fleet always contains the whole capture" "$LIMPET" export 1.limpet --format fleet -o x.csv --to 1ms
+}
+
+# As docs/fleet.md says, with its query.
+# bats test_tags=release
+@test "fleet: DuckDB finds what grew between two releases, and on which hosts" {
+	local release host late relay
+	needs node
+	within 120 "$root/scripts/fetch-duckdb" >fetch.say 2>&1 || skip "npm cannot bring DuckDB: $(tail -n 1 fetch.say)"
+	mkdir 1 2
+	for release in 1 2; do
+		gcc -O2 -g -DRELEASE=$release -o $release/relay "$root/test/targets/relay.c"
+		for host in a b c; do
+			late=$([[ $host == b ]] && echo 5 || echo 0)
+			$release/relay "$late" 3>&- &
+			relay=$!
+			within 60 "$LIMPET" attach $relay -q -d 1s -o $host.$release.limpet --label host=$host --label release=$release \
+				>attach.say 2>attach.err || fail "$(<attach.err)" || return 1
+			kill $relay
+			wait $relay || true
+			trace=$host.$release.limpet export_to fleet $host.$release.csv || return 1
+		done
+	done
+	sed -n '/^    with growth/,/^    order by/p' "$root/docs/fleet.md" >query.sql
+	cat >query.cjs <<-'EOF'
+		const { DuckDBInstance } = require(process.argv[2] + '/build/duckdb/node_modules/@duckdb/node-api');
+		(async () => {
+		  const connection = await (await DuckDBInstance.create(':memory:')).connect();
+		  await connection.run("create table sites as select * from '*.sites.csv'");
+		  await connection.run("create table points as select * from '*.points.csv'");
+		  const reader = await connection.runAndReadAll(require('fs').readFileSync('query.sql', 'utf8'));
+		  console.log(reader.getRows().map((row) => row.slice(0, 2).join(' ')).join('\n'));
+		})();
+	EOF
+	within 100 node query.cjs "$root" >answer
+	same "what grew" "$(<answer)" "keep_late b"
+}
+
+# Pyroscope's and Parca's way: a body of gzip.
+@test "pprof: curl posts it to a server" {
+	needs curl
+	labelled
+	mkfifo port
+	python3 - >post.say 2>post.err 3>&- <<-'EOF' &
+		import gzip, http.server
+		class Receiver(http.server.BaseHTTPRequestHandler):
+		    def do_POST(self):
+		        body = self.rfile.read(int(self.headers["Content-Length"]))
+		        print(self.path, *sorted(name.decode() for name in (b"inuse_space", b"kinds_small", b"host") if name in gzip.decompress(body)),
+		              flush=True)
+		        self.send_response(200)
+		        self.end_headers()
+		    def log_message(self, *_):
+		        pass
+		server = http.server.HTTPServer(("127.0.0.1", 0), Receiver)
+		with open("port", "w") as file:
+		    file.write(f"{server.server_port}\n")
+		server.timeout = 60
+		server.handle_request()
+	EOF
+	receiver=$!
+	read -r number <port
+	export_to pprof out.pb.gz
+	curl -fsS --max-time 60 --data-binary @out.pb.gz "http://127.0.0.1:$number/ingest?name=kinds%7Bhost%3Da%7D&format=pprof" >curl.say
+	wait $receiver
+	same "received" "$(<post.say)" "/ingest?name=kinds%7Bhost%3Da%7D&format=pprof host inuse_space kinds_small"
+}

@@ -52,7 +52,7 @@ has_its_own() {
 
 # bats test_tags=check
 @test "a child: its own trace, with its own counts" {
-	clan
+	clan --label "host=a b"
 	child fork
 	tell clan "$child work 1000" worked
 	tell clan "$child keep 7" kept
@@ -69,6 +69,7 @@ has_its_own() {
 	expect '.capture.end == "stop"'
 	same "the child's" "$(site_sum clan_work allocations)" 1000
 	same "kept" "$(site_sum clan_keep live_allocations)" 7
+	expect '.capture.labels == {"host": "a b"}'
 	expect '.totals.foreign_frees == 10 and .totals.live_allocations == 7'
 	grep -qx "limpet: child $child: $trace" attach.1.err
 	same "traces" "$(find . -name '*.limpet*' | wc -l)" 2
