@@ -9,7 +9,8 @@
 #   make test       the tests of every capability; T=kept: one file,
 #                   T=kept:max-size: its tests whose title has that within
 #   make test-release    all tests, before a release; make test-programs:
-#                   released programs from npm (600 MiB) and Debian
+#                   released programs from npm (600 MiB) and Debian;
+#                   make test-kernels: Debian's kernels in virtual machines
 #   make test-unit SAN=address,undefined   unit tests with sanitizers
 #   make test-times T=kept    measures a file for test/times
 #   make torture    more rounds, and limits of time: hours on an idle machine

@@ -708,6 +708,12 @@ build/programs/done: test/programs/package.json test/programs/package-lock.json 
 test-programs: $(B)/limpet build/programs/done
 	$(Q)$(RUN_TESTS) --jobs 1 --only "$$T" test/programs/programs.bats
 
+# Kernels of Debian in virtual machines: needs the network, qemu-system-x86 and busybox-static. KERNELS=bullseye: one.
+.PHONY: test-kernels
+KERNELS ?=
+test-kernels: build/static/limpet $(addprefix $(TARGET_DIR)/,storm storm-static-pie sleeper explained-static standing standing-static toucher)
+	$(Q)exec test/kernels/run $(KERNELS)
+
 # The torture tests, and those of others that repeat something, with the rounds that figures are claimed for; and
 # what measures time (*_limits.bats), which `make test` leaves out.
 .PHONY: torture

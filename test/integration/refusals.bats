@@ -211,6 +211,15 @@ by_name() {
 	done
 }
 
+# As Linux before 5.9 answers.
+@test "a kernel without close_range: refused, with its version" {
+	command -v strace >/dev/null || skip "strace is not installed"
+	start storm "$TARGETS/storm"
+	limpet_command=(strace -f -qq -o calls -e trace=close_range -e inject=close_range:error=ENOSYS "$LIMPET")
+	refused_by_both "$pid" kernel "this kernel \($(uname -r)\) has no close_range.* requires Linux 5\.9"
+	finish storm
+}
+
 @test "no permission: another user's process; sudo is the first advice" {
 	((EUID == 0)) || skip "only root can become two other users"
 	start storm "$TARGETS/storm"
