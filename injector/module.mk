@@ -92,7 +92,8 @@ INJECTOR_SRC += \
 	injector/stacks/stack_scene.c \
 	injector/stacks/stack_copier.c \
 	injector/stacks/stack_unwind.c \
-	injector/stacks/stacks.c
+	injector/stacks/stacks.c \
+	injector/stacks/stop_moment.c
 
 INJECTOR_SRC += \
 	injector/unwind/arch/$(ARCH)/frame_step.c \

@@ -311,6 +311,16 @@ bool limpet_stop_has_time_limit(pid_t pid, const struct limpet_proc_syscall *cal
 	return copy < 0 || limpet_stop_socket_has_time_limit(copy);
 }
 
+bool limpet_stop_disturbs(pid_t pid, const struct limpet_proc_syscall *call)
+{
+	const enum limpet_stop_effect effect = limpet_stop_effect_of(pid, call);
+
+	return effect == LIMPET_STOP_CUTS ||
+	       (effect == LIMPET_STOP_TIMED && limpet_stop_has_time_limit(pid, call)) ||
+	       (effect == LIMPET_STOP_BREAKS &&
+		limpet_stop_limit_of(call->number, call->args) == LIMPET_LIMIT_UNKNOWN);
+}
+
 bool limpet_stop_cuts(pid_t pid, pid_t tid, long *ret_number)
 {
 	struct limpet_proc_syscall call;

@@ -38,6 +38,9 @@ bool limpet_stop_socket_has_time_limit(int fd);
 /* Whether the thread sleeps in a system call that a stop would cut short; *ret_number (may be
  * NULL): which one. */
 bool limpet_stop_cuts(pid_t pid, pid_t tid, long *ret_number);
+/* Whether the thread that sleeps in it would notice a stop: EINTR is undone where the call can be
+ * made again (limpet_stop_limit_of()). */
+bool limpet_stop_disturbs(pid_t pid, const struct limpet_proc_syscall *call);
 /* How long a call may last that returned EINTR because of a stop, if it can be made again without
  * harm: a closed list. Never close(2) and its like, which have closed. */
 enum limpet_stop_limit {

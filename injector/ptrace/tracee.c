@@ -298,6 +298,15 @@ pid_t limpet_tracee_tid(const struct limpet_tracee *tracee)
 	return tracee->tid;
 }
 
+size_t limpet_tracee_read_vectors(const struct limpet_tracee *tracee, void *ret, size_t bytes)
+{
+	struct iovec vector = {ret, bytes};
+
+	return limpet_ptrace(PTRACE_GETREGSET, tracee->tid, (void *)NT_X86_XSTATE, &vector) < 0
+		       ? 0
+		       : vector.iov_len & ~(size_t)7;
+}
+
 const struct user_regs_struct *limpet_tracee_regs(const struct limpet_tracee *tracee)
 {
 	return &tracee->regs;

@@ -55,6 +55,9 @@ bool limpet_tracee_probe_frozen(const struct limpet_tracee *tracee);
 
 pid_t limpet_tracee_tid(const struct limpet_tracee *tracee);
 const struct user_regs_struct *limpet_tracee_regs(const struct limpet_tracee *tracee);
+/* The stopped thread's registers for vectors and floating point. Returns how many bytes; 0: they
+ * could not be read, or did not fit. */
+size_t limpet_tracee_read_vectors(const struct limpet_tracee *tracee, void *ret, size_t bytes);
 /* It is, or may be, in the critical section of a restartable sequence, where it must not be
  * hijacked. Before Linux 5.13 the kernel does not tell: then any thread that is not in a system
  * call. */

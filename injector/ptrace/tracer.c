@@ -18,6 +18,7 @@
 #include "injector/ptrace/watchdog.h"
 
 #define STRAY_WAIT_NS 2000000u
+#define STRAYS_PATIENCE_NS UINT64_C(2000000000)
 /* How long limpet, when it ends, waits for the rest of calls; then they are cut short after all,
  * but those that have a frame. */
 #define REST_PATIENCE_NS 1000000000u
@@ -175,6 +176,18 @@ void limpet_tracer_release_strays(struct limpet_tracer *tracer)
 		}
 	}
 	limpet_tracer_note_held(tracer);
+}
+
+void limpet_tracer_await_strays(struct limpet_tracer *tracer)
+{
+	const struct timespec pause = {0, STRAY_WAIT_NS};
+	const uint64_t deadline_ns = limpet_monotonic_ns() + STRAYS_PATIENCE_NS;
+
+	limpet_tracer_release_strays(tracer);
+	while (tracer->stray_count && limpet_monotonic_ns() < deadline_ns) {
+		nanosleep(&pause, NULL);
+		limpet_tracer_release_strays(tracer);
+	}
 }
 
 void limpet_tracer_idle(struct limpet_tracer *tracer)

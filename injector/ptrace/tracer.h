@@ -27,7 +27,11 @@ void limpet_tracer_free(struct limpet_tracer *tracer);
  * stay traced, stop when they run again, and then stand, perhaps with a lock that another thread
  * waits for, until they are released. This is called in each wait for a thread. */
 void limpet_tracer_release_strays(struct limpet_tracer *tracer);
-/* In other waits: the same, and lets processors sleep that were kept awake for long (awake.h). */
+/* Waits for them, for two seconds at most. The end of limpet lets go of them, too, but then nobody
+ * makes a system call again that the stop has ended. */
+void limpet_tracer_await_strays(struct limpet_tracer *tracer);
+/* In other waits: the same as limpet_tracer_release_strays(), and lets processors sleep that were
+ * kept awake for long (awake.h). */
 void limpet_tracer_idle(struct limpet_tracer *tracer);
 /* Around what takes long and calls nothing else of this header: meanwhile strays are released by a
  * handler of SIGCHLD, as soon as they stop. System calls are restarted. `begun`: what _begin_long

@@ -1,7 +1,6 @@
 #include "injector/stacks/stack_copier.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,19 +10,9 @@
 #include "injector/ptrace/step.h"
 #include "injector/ptrace/stop_effect.h"
 #include "injector/ptrace/tracee.h"
+#include "injector/stacks/stop_signals.h"
 
 #define STOP_PATIENCE_NS 100000000u
-
-/* EINTR is undone where the call can be made again (limpet_stop_limit_of()). */
-static bool disturbs(const struct limpet_target *target, const struct limpet_proc_syscall *call)
-{
-	const enum limpet_stop_effect effect = limpet_stop_effect_of(target->pid, call);
-
-	return effect == LIMPET_STOP_CUTS ||
-	       (effect == LIMPET_STOP_TIMED && limpet_stop_has_time_limit(target->pid, call)) ||
-	       (effect == LIMPET_STOP_BREAKS &&
-		limpet_stop_limit_of(call->number, call->args) == LIMPET_LIMIT_UNKNOWN);
-}
 
 /* Before any stop. */
 static int examine_thread(const struct limpet_stack_copier *copier, pid_t tid,
@@ -49,7 +38,8 @@ static int examine_thread(const struct limpet_stack_copier *copier, pid_t tid,
 	if (status.state == 'D')
 		ret->missing = LIMPET_STACK_UNINTERRUPTIBLE;
 	/* What a stopped thread was in has been interrupted already. */
-	else if (status.state != 'T' && !ret_call->running && disturbs(copier->target, ret_call))
+	else if (status.state != 'T' && !ret_call->running &&
+		 limpet_stop_disturbs(copier->target->pid, ret_call))
 		ret->missing = LIMPET_STACK_DISTURBED;
 	return 0;
 }
@@ -63,19 +53,6 @@ static void correct_state(const struct user_regs_struct *regs,
 		return;
 	thread->state = 'R';
 	thread->system_call = (int64_t)regs->orig_rax >= 0 ? (long)regs->orig_rax : -1;
-}
-
-/* Signals that would end or stop limpet wait until the thread is released: what the stop did to its
- * system call is then undone. After SIGSTOP the watchdog sees to it, after SIGKILL the kernel. */
-static void block_signals(sigset_t *ret_before)
-{
-	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGTTIN, SIGTTOU};
-	sigset_t set;
-
-	sigemptyset(&set);
-	for (size_t i = 0; i < LIMPET_COUNT_OF(signals); i++)
-		sigaddset(&set, signals[i]);
-	pthread_sigmask(SIG_BLOCK, &set, ret_before);
 }
 
 static ssize_t stop_and_copy(const struct limpet_stack_copier *copier,
@@ -141,11 +118,11 @@ int limpet_stack_copier_copy(struct limpet_stack_copier *copier, pid_t tid,
 	error = examine_thread(copier, tid, ret_thread, &call);
 	if (error || ret_thread->missing)
 		return error;
-	block_signals(&before);
+	limpet_stop_signals_block(&before);
 	priority = limpet_tracer_raise(copier->tracer);
 	got = stop_and_copy(copier, &call, ret_thread, ret_copy);
 	limpet_tracer_lower(copier->tracer, priority);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	limpet_stop_signals_restore(&before);
 	limpet_step_note(tid, "%zd bytes of its stack copied", got);
 	return got < 0 ? explain(got, ret_thread) : keep(copier, (size_t)got, ret_thread, ret_copy);
 }

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/clock.h"
 #include "injector/proc/target_process.h"
@@ -17,21 +16,6 @@
 /* Of all threads together; most stacks have some KiB. */
 #define COPIED_MOST ((size_t)512 << 20)
 #define LOCK_PATIENCE_NS UINT64_C(5000000000)
-#define STRAYS_PATIENCE_NS UINT64_C(2000000000)
-
-/* Threads that did not stop in time are let go as soon as they do. The end of limpet lets go of
- * them, too, but then nobody makes a system call again that the stop has ended. */
-static void await_strays(struct limpet_tracer *tracer)
-{
-	const struct timespec pause = {0, 2000000};
-	const uint64_t deadline_ns = limpet_monotonic_ns() + STRAYS_PATIENCE_NS;
-
-	limpet_tracer_release_strays(tracer);
-	while (limpet_tracer_strays(tracer) && limpet_monotonic_ns() < deadline_ns) {
-		nanosleep(&pause, NULL);
-		limpet_tracer_release_strays(tracer);
-	}
-}
 
 static int copy_threads(struct limpet_stack_copier *copier, const pid_t *tids, size_t count,
 			struct limpet_stacks *stacks, struct limpet_stack_copy *copies)
@@ -46,7 +30,7 @@ static int copy_threads(struct limpet_stack_copier *copier, const pid_t *tids, s
 		else if (error == -ESRCH)
 			error = 0;
 	}
-	await_strays(copier->tracer);
+	limpet_tracer_await_strays(copier->tracer);
 	return error;
 }
 
