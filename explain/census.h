@@ -52,7 +52,7 @@ struct limpet_census {
 #define LIMPET_CENSUS_STRING_MOST 4096u
 
 /* Of this program. -errno with a message: -ESRCH, -EACCES, -ESTALE: the process executes another by
- * now... Uses some 600 MiB for eight million blocks; more are not counted. */
+ * now... Uses some 1.2 GiB for sixteen million blocks; more are not counted. */
 int limpet_census_read(const struct limpet_target *target, struct limpet_census *ret_census,
 		       struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_census_done(struct limpet_census *census);

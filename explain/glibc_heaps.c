@@ -407,16 +407,16 @@ static void drop_guesses(struct regions *regions)
 }
 
 static int add_range(struct limpet_glibc_heaps *heaps, const struct limpet_present *present,
-		     size_t arena, uint64_t start, uint64_t end)
+		     const struct limpet_glibc_range *range)
 {
+	struct limpet_glibc_range *added;
+
 	if (limpet_reserve(&heaps->ranges, &heaps->range_capacity, heaps->range_count + 1,
 			   sizeof(*heaps->ranges)) < 0)
 		return -ENOMEM;
-	heaps->ranges[heaps->range_count++] = (struct limpet_glibc_range){
-		.start = start,
-		.end = end,
-		.resident_bytes = limpet_present_bytes(present, start, end),
-		.arena = arena};
+	added = &heaps->ranges[heaps->range_count++];
+	*added = *range;
+	added->resident_bytes = limpet_present_bytes(present, range->start, range->end);
 	return 0;
 }
 
@@ -448,7 +448,12 @@ static int add_ranges(struct heaps_reading *reading, const struct regions *regio
 		while (at < end) {
 			const struct limpet_map *map = limpet_proc_maps_find(reading->maps, at);
 			uint64_t stop = map && map->end < end ? map->end : end;
-			int error = add_range(heaps, present, heaps->count, at, stop);
+			int error = add_range(
+				heaps, present,
+				&(struct limpet_glibc_range){.start = at,
+							     .end = stop,
+							     .chunks = regions->list[i].start,
+							     .arena = heaps->count});
 
 			if (error)
 				return error;
@@ -658,7 +663,11 @@ static int add_orphan(struct heaps_reading *reading, const struct limpet_glibc_o
 		return error;
 	error = limpet_present_read(&present, reading->pages, orphan->start, orphan->end);
 	if (!error)
-		error = add_range(heaps, &present, at, orphan->start, orphan->end);
+		error = add_range(heaps, &present,
+				  &(struct limpet_glibc_range){.start = orphan->start,
+							       .end = orphan->end,
+							       .chunks = orphan->start,
+							       .arena = at});
 	if (!error) {
 		heaps->list[at].regions++;
 		heaps->list[at].figures.region_bytes += orphan->end - orphan->start;

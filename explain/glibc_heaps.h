@@ -38,7 +38,8 @@ struct limpet_glibc_arena {
 
 /* A range of memory that belongs to an arena. */
 struct limpet_glibc_range {
-	uint64_t start, end;
+	uint64_t start, end; /* from the beginning of a page on */
+	uint64_t chunks;     /* where chunks begin, at or before `start` or in its page */
 	uint64_t resident_bytes;
 	size_t arena;
 };

@@ -14,8 +14,8 @@
 struct limpet_glibc_chunk {
 	uint64_t start, bytes;
 };
-/* 128 MiB. */
-#define LIMPET_GLIBC_CHUNKS_LIMIT ((size_t)8 << 20)
+/* 256 MiB. */
+#define LIMPET_GLIBC_CHUNKS_LIMIT ((size_t)16 << 20)
 struct limpet_glibc_chunks {
 	struct limpet_glibc_chunk *list;
 	size_t count, capacity;

@@ -13,6 +13,7 @@
 
 void limpet_used_blocks_done(struct limpet_used_blocks *blocks)
 {
+	limpet_heap_ranges_done(&blocks->ranges);
 	limpet_present_done(&blocks->present);
 	free(blocks->list);
 	*blocks = (struct limpet_used_blocks){0};
@@ -94,6 +95,7 @@ static int add_chunks(struct limpet_used_blocks *blocks, struct limpet_glibc_rea
 	int error = list_caches(reader, used, &cached, &caches);
 
 	blocks->is_whole &= cached.is_whole;
+	blocks->lists_whole &= cached.is_whole;
 	for (size_t i = 0; i < used->count && !error; i++) {
 		const struct limpet_glibc_chunk *chunk = &used->list[i];
 
@@ -227,14 +229,57 @@ static int compare_blocks(const void *a, const void *b)
 	return left->start < right->start ? -1 : left->start > right->start;
 }
 
+static void sort(struct limpet_used_blocks *blocks)
+{
+	size_t i = 1;
+
+	while (i < blocks->count && blocks->list[i - 1].start <= blocks->list[i].start)
+		i++;
+	if (i < blocks->count)
+		qsort(blocks->list, blocks->count, sizeof(*blocks->list), compare_blocks);
+}
+
 static void note_arenas(struct limpet_used_blocks *blocks, const struct limpet_glibc_heaps *heaps)
 {
 	blocks->has_glibc = heaps->count > 0;
 	blocks->is_whole &= !heaps->is_cut;
 	for (size_t i = 0; i < heaps->count; i++) {
 		blocks->is_whole &= heaps->list[i].known && heaps->list[i].fast_whole;
+		blocks->lists_whole &= !heaps->list[i].known || heaps->list[i].fast_whole;
 		blocks->unread_arenas += !heaps->list[i].known;
 	}
+}
+
+/* What is before the first chunk of an arena that is no main one is its own structure. */
+static int note_range(struct limpet_heap_ranges *ranges, const struct limpet_glibc_range *range,
+		      bool is_main)
+{
+	const uint64_t start = range->chunks > range->start ? range->chunks : range->start;
+	int error = 0;
+
+	if (!is_main && start > range->start)
+		error = limpet_heap_ranges_add(ranges, range->start, start, true);
+	return error ? error : limpet_heap_ranges_add(ranges, start, range->end, false);
+}
+
+static int note_ranges(struct limpet_used_blocks *blocks, const struct limpet_glibc_heaps *heaps)
+{
+	int error = 0;
+
+	for (size_t i = 0; i < heaps->range_count && !error; i++) {
+		const struct limpet_glibc_range *range = &heaps->ranges[i];
+
+		if (heaps->list[range->arena].known)
+			error = note_range(&blocks->ranges, range,
+					   heaps->list[range->arena].is_main);
+	}
+	for (size_t i = 0; i < heaps->count && !error; i++)
+		if (heaps->list[i].known && heaps->list[i].is_main)
+			error = limpet_heap_ranges_add(&blocks->ranges,
+						       heaps->list[i].state.address,
+						       heaps->list[i].state.end, true);
+	limpet_heap_ranges_sort(&blocks->ranges);
+	return error;
 }
 
 static int read_present(struct limpet_used_blocks *blocks, struct limpet_pages *pages,
@@ -256,6 +301,17 @@ static int read_present(struct limpet_used_blocks *blocks, struct limpet_pages *
 	return 0;
 }
 
+/* Those of one arena are sorted already, and there may be millions. */
+static void sort_chunks(struct limpet_glibc_chunks *used)
+{
+	size_t i = 1;
+
+	while (i < used->count && used->list[i - 1].start <= used->list[i].start)
+		i++;
+	if (i < used->count)
+		qsort(used->list, used->count, sizeof(*used->list), compare_chunks);
+}
+
 static int add_arenas(struct limpet_used_blocks *blocks, const struct limpet_memory_reader *memory,
 		      struct limpet_glibc_chunks *used)
 {
@@ -265,8 +321,7 @@ static int add_arenas(struct limpet_used_blocks *blocks, const struct limpet_mem
 	if (error)
 		return error;
 	blocks->is_cut |= used->is_cut;
-	if (used->count)
-		qsort(used->list, used->count, sizeof(*used->list), compare_chunks);
+	sort_chunks(used);
 	error = add_chunks(blocks, reader, used);
 	limpet_glibc_reader_free(reader);
 	return error;
@@ -276,7 +331,7 @@ int limpet_used_blocks_read(const struct limpet_target *target,
 			    const struct limpet_memory_reader *memory, struct limpet_pages *pages,
 			    struct limpet_used_blocks *ret_blocks)
 {
-	struct limpet_used_blocks blocks = {.is_whole = true};
+	struct limpet_used_blocks blocks = {.is_whole = true, .lists_whole = true};
 	struct limpet_glibc_heaps heaps = {0};
 	struct limpet_glibc_chunks used = {0};
 	struct limpet_maps maps;
@@ -287,8 +342,10 @@ int limpet_used_blocks_read(const struct limpet_target *target,
 	error = limpet_glibc_heaps_read(target, memory, &maps, pages, &used, &heaps);
 	if (!error) {
 		note_arenas(&blocks, &heaps);
-		error = read_present(&blocks, pages, &heaps);
+		error = note_ranges(&blocks, &heaps);
 	}
+	if (!error)
+		error = read_present(&blocks, pages, &heaps);
 	if (!error)
 		error = add_arenas(&blocks, memory, &used);
 	if (!error && heaps.count)
@@ -302,8 +359,7 @@ int limpet_used_blocks_read(const struct limpet_target *target,
 		limpet_used_blocks_done(&blocks);
 		return error;
 	}
-	if (blocks.count)
-		qsort(blocks.list, blocks.count, sizeof(*blocks.list), compare_blocks);
+	sort(&blocks);
 	*ret_blocks = blocks;
 	return 0;
 }

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include "explain/glibc_heaps.h"
+#include "explain/heap_ranges.h"
 
 struct limpet_target;
 
@@ -30,8 +31,11 @@ struct limpet_used_blocks {
 	bool is_spent;        /* the budget of the reader was too small */
 	bool is_cut;          /* there were more than can be held */
 	size_t unread_arenas; /* could not be read, at least */
-	uint64_t cached, cached_bytes; /* chunks in the caches of threads */
-	struct limpet_present present; /* pages of the arenas */
+	bool lists_whole;     /* every list of free chunks was followed: none is among the blocks */
+	uint64_t cached, cached_bytes;    /* chunks in the caches of threads */
+	struct limpet_present present;    /* pages of the arenas */
+	struct limpet_heap_ranges ranges; /* sorted: memory of the arenas that were read; tables:
+					     the arenas' own structures */
 };
 void limpet_used_blocks_done(struct limpet_used_blocks *blocks);
 
