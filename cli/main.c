@@ -24,6 +24,8 @@ static const struct command commands[] = {
 	 "whether it would work, and if not, why; or all processes"},
 	{"explain", limpet_cmd_explain, "explain PID",
 	 "what its resident memory is used for, and what is free"},
+	{"leaks", limpet_cmd_leaks, "leaks PID",
+	 "which blocks of its heap nothing points to any more"},
 	{"stacks", limpet_cmd_stacks, "stacks PID", "where each of its threads stands"},
 	{"attach", limpet_cmd_attach, "attach PID", "capture the heap of a running process"},
 	{"run", limpet_cmd_run, "run COMMAND...", "capture a command from its entry point on"},

@@ -9,6 +9,9 @@ READER_CLI_SRC := \
 	cli/cmd_explain.c \
 	cli/cmd_export.c \
 	cli/cmd_html.c \
+	cli/cmd_leaks.c \
+	cli/cmd_mark.c \
+	cli/cmd_pages.c \
 	cli/cmd_report.c \
 	cli/cmd_seal.c \
 	cli/cmd_top.c \
@@ -22,6 +25,7 @@ READER_CLI_SRC := \
 	cli/heap_findings.c \
 	cli/html_file.c \
 	cli/json_output.c \
+	cli/leaks_print.c \
 	cli/libraries.c \
 	cli/live_names.c \
 	cli/live_target.c \

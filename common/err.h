@@ -20,7 +20,8 @@ enum limpet_exit {
 	LIMPET_EXIT_USAGE = 2,
 	LIMPET_EXIT_REFUSED = 3,    /* by preflight */
 	LIMPET_EXIT_INCOMPLETE = 4, /* captured, `complete` is false */
-	LIMPET_EXIT_DORMANT = 5     /* captured or not, the agent stays in the target */
+	LIMPET_EXIT_DORMANT = 5,    /* captured or not, the agent stays in the target */
+	LIMPET_EXIT_FAIL_ON = 6     /* what --fail-on asked for holds */
 };
 
 struct limpet_err {

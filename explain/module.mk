@@ -41,6 +41,17 @@ EXPLAIN_SRC := \
 	explain/runtimes/v8_sizes.c \
 	explain/runtimes/v8_tally.c \
 	explain/runtimes/v8_walk.c \
+	explain/reach/block_table.c \
+	explain/reach/frozen_copy.c \
+	explain/reach/leak_candidates.c \
+	explain/reach/leaks_sites.c \
+	explain/reach/leaks.c \
+	explain/reach/reach_clear.c \
+	explain/reach/reach_graph.c \
+	explain/reach/reach_marks.c \
+	explain/reach/reach_round.c \
+	explain/reach/reach_scan.c \
+	explain/reach/search_ranges.c \
 	explain/samples.c \
 	explain/stack_owners.c \
 	explain/tcmalloc.c \

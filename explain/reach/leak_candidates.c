@@ -1,0 +1,45 @@
+#include "explain/reach/leak_candidates.h"
+
+#include <stdlib.h>
+
+void limpet_leak_candidates_done(struct limpet_leak_candidates *candidates)
+{
+	free(candidates->list);
+	*candidates = (struct limpet_leak_candidates){0};
+}
+
+int limpet_leak_candidates_take(const struct limpet_reach_graph *graph,
+				struct limpet_leak_candidates *ret)
+{
+	const struct limpet_block_table *blocks = &graph->blocks;
+	size_t count = 0;
+
+	for (size_t i = 0; i < blocks->count; i++)
+		count += limpet_block_class(graph, (uint32_t)i) != LIMPET_REACH_HELD;
+	*ret = (struct limpet_leak_candidates){0};
+	ret->list = reallocarray(NULL, count + 1, sizeof(*ret->list));
+	if (!ret->list)
+		return -ENOMEM;
+	for (size_t i = 0; i < blocks->count; i++)
+		if (limpet_block_class(graph, (uint32_t)i) != LIMPET_REACH_HELD)
+			ret->list[ret->count++] = (struct limpet_leak_candidate){
+				blocks->starts[i], blocks->words[i], graph->hashes[i]};
+	return 0;
+}
+
+void limpet_leak_candidates_excuse(const struct limpet_leak_candidates *candidates,
+				   struct limpet_reach_graph *graph)
+{
+	const struct limpet_block_table *blocks = &graph->blocks;
+	size_t at = 0;
+
+	for (size_t i = 0; i < blocks->count; i++) {
+		const struct limpet_leak_candidate *it = candidates->list;
+
+		while (at < candidates->count && it[at].start < blocks->starts[i])
+			at++;
+		if (at == candidates->count || it[at].start != blocks->starts[i] ||
+		    it[at].words != blocks->words[i] || it[at].hash != graph->hashes[i])
+			blocks->flags[i] |= LIMPET_BLOCK_SEEN;
+	}
+}

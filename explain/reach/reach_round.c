@@ -1,0 +1,211 @@
+#include "explain/reach/reach_round.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "common/array.h"
+#include "explain/reach/reach_scan.h"
+#include "injector/proc/target_process.h"
+
+#define HEAD_BYTES 16u
+#define RED_ZONE_BYTES 128u
+#define ALL_KINDS ((1u << LIMPET_SEARCHED_KINDS) - 1)
+#define HEAP_KIND (1u << LIMPET_SEARCHED_HEAP)
+/* Lists of free chunks that change meanwhile are followed again. */
+#define TRIES 10u
+#define TRY_NS 3000000
+
+void limpet_reach_round_done(struct limpet_reach_round *round)
+{
+	limpet_reach_graph_done(&round->graph);
+	limpet_heap_ranges_done(&round->heaps);
+	limpet_search_stacks_done(&round->stacks);
+	*round = (struct limpet_reach_round){.bytes = 0};
+}
+
+/* ------------------------------------------------------------------ blocks */
+
+static int read_used(const struct limpet_reach_look *look, struct limpet_used_blocks *used)
+{
+	const struct timespec pause = {0, TRY_NS};
+	int error = 0;
+
+	for (unsigned tries = 0; tries < TRIES; tries++) {
+		if (tries) {
+			limpet_used_blocks_done(used);
+			nanosleep(&pause, NULL);
+		}
+		error = limpet_used_blocks_read(look->target, look->memory, look->pages, used);
+		if (error || used->lists_whole || used->is_spent || used->is_cut)
+			break;
+	}
+	return error;
+}
+
+/* Sorted ranges that overlap, as hostile ones may, are cut. */
+static void separate(struct limpet_heap_ranges *ranges)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < ranges->count; i++) {
+		struct limpet_heap_range range = ranges->list[i];
+
+		if (kept && range.start < ranges->list[kept - 1].end)
+			range.start = ranges->list[kept - 1].end;
+		if (range.start < range.end)
+			ranges->list[kept++] = range;
+	}
+	ranges->count = kept;
+}
+
+static int take_blocks(struct limpet_used_blocks *used, struct limpet_reach_round *round)
+{
+	struct limpet_block_table *blocks = &round->graph.blocks;
+	int error = limpet_block_table_begin(blocks, used->count);
+
+	round->heaps = used->ranges;
+	used->ranges = (struct limpet_heap_ranges){0};
+	for (size_t i = 0; i < used->count && !error; i++) {
+		const struct limpet_used_block *block = &used->list[i];
+
+		limpet_block_table_add(blocks, block->start + HEAD_BYTES,
+				       limpet_used_block_usable(block));
+		if (block->mmapped)
+			error = limpet_heap_ranges_add(&round->heaps, block->start,
+						       block->start + block->bytes, false);
+	}
+	limpet_heap_ranges_sort(&round->heaps);
+	separate(&round->heaps);
+	return error ? error : limpet_block_table_end(blocks);
+}
+
+static int read_blocks(const struct limpet_reach_look *look, struct limpet_reach_round *round)
+{
+	struct limpet_used_blocks used = {0};
+	int error = read_used(look, &used);
+
+	round->has_glibc = used.has_glibc;
+	round->unread_arenas = used.unread_arenas;
+	round->is_late = used.is_cut || used.is_spent;
+	round->is_judged = used.lists_whole && !round->is_late;
+	if (!error && round->is_judged)
+		error = take_blocks(&used, round);
+	limpet_used_blocks_done(&used);
+	return error;
+}
+
+/* ------------------------------------------------------------------ words */
+
+/* The part of a stack that is in use, from the lowest stack pointer in it on. One without any may
+ * be that of a thread that runs on another one for a while: all of it counts. */
+static uint64_t used_from(const struct limpet_reach_look *look, const struct limpet_heap_range *of)
+{
+	const uint64_t *list = look->stack_pointers;
+	/* cppcheck-suppress constStatement */
+	const size_t i = LIMPET_PARTITION_POINT(k, look->stack_pointer_count, list[k] < of->start);
+
+	if (i == look->stack_pointer_count || list[i] >= of->end)
+		return of->start;
+	return list[i] - of->start > RED_ZONE_BYTES ? list[i] - RED_ZONE_BYTES : of->start;
+}
+
+/* The first thread's stack is in no list. */
+static void cut_stacks(const struct limpet_reach_look *look,
+		       const struct limpet_heap_ranges *stacks, struct limpet_search_ranges *ranges)
+{
+	for (size_t i = 0; i < ranges->count; i++) {
+		struct limpet_search_range *range = &ranges->list[i];
+		const struct limpet_heap_range self = {range->start, range->end, false};
+		const struct limpet_heap_range *of = limpet_heap_ranges_find(stacks, range->start);
+		uint64_t from;
+
+		if (range->kind != LIMPET_SEARCHED_STACK)
+			continue;
+		from = used_from(look, of ? of : &self);
+		if (from > range->start)
+			range->start = from < range->end ? from : range->end;
+	}
+}
+
+static int scan_words(const struct limpet_reach_look *look,
+		      const struct limpet_search_ranges *ranges, struct limpet_reach_round *round)
+{
+	const struct limpet_search_range registers = {.kind = LIMPET_SEARCHED_STACK};
+	struct limpet_reach_scan scan = {.memory = look->memory,
+					 .pages = look->pages,
+					 .visit = limpet_reach_graph_words,
+					 .context = &round->graph};
+	const unsigned first = look->heap_first ? HEAP_KIND : ALL_KINDS & ~HEAP_KIND;
+	int error = limpet_reach_graph_begin(&round->graph);
+
+	if (!error && look->register_count)
+		error = limpet_reach_graph_words(&round->graph, &registers, 0, look->registers,
+						 look->register_count);
+	if (!error)
+		error = limpet_reach_scan(&scan, ranges, first);
+	if (!error)
+		error = limpet_reach_scan(&scan, ranges, ALL_KINDS & ~first);
+	limpet_reach_graph_end(&round->graph);
+	round->bytes = scan.bytes;
+	round->missed = scan.missed;
+	round->is_late |= scan.is_spent;
+	round->is_judged &= !scan.is_spent;
+	return error;
+}
+
+int limpet_reach_round_ranges(const struct limpet_reach_round *round,
+			      const struct limpet_target *target,
+			      struct limpet_search_ranges *ret_ranges)
+{
+	struct limpet_maps maps;
+	const struct limpet_search_facts facts = {.maps = &maps,
+						  .heaps = &round->heaps,
+						  .stacks = &round->stacks.stacks,
+						  .locals = &round->stacks.locals};
+	int error = limpet_proc_maps_read(target->pid, &maps);
+
+	if (error)
+		return error;
+	error = limpet_search_ranges_make(&facts, ret_ranges);
+	limpet_proc_maps_done(&maps);
+	return error;
+}
+
+static int read_stacks(const struct limpet_reach_look *look, struct limpet_reach_round *round)
+{
+	struct limpet_maps maps;
+	int error = limpet_proc_maps_read(look->target->pid, &maps);
+
+	if (error)
+		return error;
+	error = limpet_search_stacks_read(look->target, look->memory, &maps, look->pages,
+					  &round->stacks);
+	separate(&round->stacks.stacks);
+	separate(&round->stacks.locals);
+	limpet_proc_maps_done(&maps);
+	return error;
+}
+
+int limpet_reach_round_read(const struct limpet_reach_look *look,
+			    struct limpet_reach_round *ret_round)
+{
+	struct limpet_reach_round round = {.bytes = 0};
+	struct limpet_search_ranges ranges = {0};
+	int error = read_blocks(look, &round);
+
+	if (!error && round.is_judged)
+		error = read_stacks(look, &round);
+	if (!error && round.is_judged)
+		error = limpet_reach_round_ranges(&round, look->target, &ranges);
+	if (!error && round.is_judged) {
+		if (look->stack_pointers)
+			cut_stacks(look, &round.stacks.stacks, &ranges);
+		error = scan_words(look, &ranges, &round);
+	}
+	limpet_search_ranges_done(&ranges);
+	if (error)
+		limpet_reach_round_done(&round);
+	else
+		*ret_round = round;
+	return error;
+}
