@@ -15,6 +15,7 @@ void limpet_used_blocks_done(struct limpet_used_blocks *blocks)
 {
 	limpet_heap_ranges_done(&blocks->ranges);
 	limpet_present_done(&blocks->present);
+	limpet_glibc_chunks_done(&blocks->chunks);
 	free(blocks->list);
 	*blocks = (struct limpet_used_blocks){0};
 }
@@ -88,24 +89,27 @@ static bool has(const struct limpet_glibc_fast *list, uint64_t address)
 	       bsearch(&address, list->list, list->count, sizeof(*list->list), compare_addresses);
 }
 
-static int add_chunks(struct limpet_used_blocks *blocks, struct limpet_glibc_reader *reader,
-		      const struct limpet_glibc_chunks *used)
+/* Leaves those that are in use, in `used`. */
+static int sift_chunks(struct limpet_used_blocks *blocks, struct limpet_glibc_reader *reader,
+		       struct limpet_glibc_chunks *used)
 {
 	struct limpet_glibc_fast cached = {0}, caches = {0};
 	int error = list_caches(reader, used, &cached, &caches);
+	size_t kept = 0;
 
 	blocks->is_whole &= cached.is_whole;
 	blocks->lists_whole &= cached.is_whole;
 	for (size_t i = 0; i < used->count && !error; i++) {
-		const struct limpet_glibc_chunk *chunk = &used->list[i];
+		const struct limpet_glibc_chunk chunk = used->list[i];
 
-		if (has(&cached, chunk->start)) {
+		if (has(&cached, chunk.start)) {
 			blocks->cached++;
-			blocks->cached_bytes += chunk->bytes;
-		} else if (!has(&caches, chunk->start)) {
-			error = add(blocks, chunk->start, chunk->bytes, false);
+			blocks->cached_bytes += chunk.bytes;
+		} else if (!has(&caches, chunk.start)) {
+			used->list[kept++] = chunk;
 		}
 	}
+	used->count = kept;
 	limpet_glibc_fast_done(&cached);
 	limpet_glibc_fast_done(&caches);
 	return error;
@@ -312,34 +316,33 @@ static void sort_chunks(struct limpet_glibc_chunks *used)
 		qsort(used->list, used->count, sizeof(*used->list), compare_chunks);
 }
 
-static int add_arenas(struct limpet_used_blocks *blocks, const struct limpet_memory_reader *memory,
-		      struct limpet_glibc_chunks *used)
+static int add_arenas(struct limpet_used_blocks *blocks, const struct limpet_memory_reader *memory)
 {
 	struct limpet_glibc_reader *reader;
 	int error = limpet_glibc_reader_new(memory, &blocks->present, &reader);
 
 	if (error)
 		return error;
-	blocks->is_cut |= used->is_cut;
-	sort_chunks(used);
-	error = add_chunks(blocks, reader, used);
+	blocks->is_cut |= blocks->chunks.is_cut;
+	sort_chunks(&blocks->chunks);
+	error = sift_chunks(blocks, reader, &blocks->chunks);
 	limpet_glibc_reader_free(reader);
 	return error;
 }
 
-int limpet_used_blocks_read(const struct limpet_target *target,
-			    const struct limpet_memory_reader *memory, struct limpet_pages *pages,
-			    struct limpet_used_blocks *ret_blocks)
+int limpet_used_blocks_read_chunks(const struct limpet_target *target,
+				   const struct limpet_memory_reader *memory,
+				   struct limpet_pages *pages,
+				   struct limpet_used_blocks *ret_blocks)
 {
 	struct limpet_used_blocks blocks = {.is_whole = true, .lists_whole = true};
 	struct limpet_glibc_heaps heaps = {0};
-	struct limpet_glibc_chunks used = {0};
 	struct limpet_maps maps;
 	int error = limpet_proc_maps_read(target->pid, &maps);
 
 	if (error)
 		return error;
-	error = limpet_glibc_heaps_read(target, memory, &maps, pages, &used, &heaps);
+	error = limpet_glibc_heaps_read(target, memory, &maps, pages, &blocks.chunks, &heaps);
 	if (!error) {
 		note_arenas(&blocks, &heaps);
 		error = note_ranges(&blocks, &heaps);
@@ -347,12 +350,11 @@ int limpet_used_blocks_read(const struct limpet_target *target,
 	if (!error)
 		error = read_present(&blocks, pages, &heaps);
 	if (!error)
-		error = add_arenas(&blocks, memory, &used);
+		error = add_arenas(&blocks, memory);
 	if (!error && heaps.count)
 		error = add_mappings(&blocks, memory, pages, &maps, &heaps);
 	blocks.is_spent = limpet_memory_reader_is_spent(memory);
 	blocks.is_whole &= !blocks.is_spent && !blocks.is_cut;
-	limpet_glibc_chunks_done(&used);
 	limpet_glibc_heaps_done(&heaps);
 	limpet_proc_maps_done(&maps);
 	if (error) {
@@ -362,4 +364,26 @@ int limpet_used_blocks_read(const struct limpet_target *target,
 	sort(&blocks);
 	*ret_blocks = blocks;
 	return 0;
+}
+
+int limpet_used_blocks_read(const struct limpet_target *target,
+			    const struct limpet_memory_reader *memory, struct limpet_pages *pages,
+			    struct limpet_used_blocks *ret_blocks)
+{
+	struct limpet_used_blocks blocks;
+	int error = limpet_used_blocks_read_chunks(target, memory, pages, &blocks);
+
+	if (error)
+		return error;
+	for (size_t i = 0; i < blocks.chunks.count && !error; i++)
+		error = add(&blocks, blocks.chunks.list[i].start, blocks.chunks.list[i].bytes,
+			    false);
+	blocks.is_whole &= !blocks.is_cut;
+	limpet_glibc_chunks_done(&blocks.chunks);
+	sort(&blocks);
+	if (error)
+		limpet_used_blocks_done(&blocks);
+	else
+		*ret_blocks = blocks;
+	return error;
 }

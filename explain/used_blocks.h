@@ -26,6 +26,8 @@ static inline uint64_t limpet_used_block_usable(const struct limpet_used_block *
 struct limpet_used_blocks {
 	struct limpet_used_block *list; /* sorted by address */
 	size_t count, capacity;
+	/* If asked for: those of arenas, sorted, which are then not in the list. */
+	struct limpet_glibc_chunks chunks;
 	bool has_glibc;
 	bool is_whole;        /* nothing was missed: no arena, no list of free chunks, no mapping */
 	bool is_spent;        /* the budget of the reader was too small */
@@ -43,5 +45,10 @@ void limpet_used_blocks_done(struct limpet_used_blocks *blocks);
 int limpet_used_blocks_read(const struct limpet_target *target,
 			    const struct limpet_memory_reader *memory, struct limpet_pages *pages,
 			    struct limpet_used_blocks *ret_blocks) LIMPET_MUST_CHECK;
+/* The same with `chunks`, which takes half the memory. */
+int limpet_used_blocks_read_chunks(const struct limpet_target *target,
+				   const struct limpet_memory_reader *memory,
+				   struct limpet_pages *pages,
+				   struct limpet_used_blocks *ret_blocks) LIMPET_MUST_CHECK;
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "common/array.h"
+#include "explain/reach/large_array.h"
 
 /* Two levels: a leaf for each GiB, with the number + 1 of the first block that starts in each page;
  * 0: none does. A search starts from there; in a page where none starts, it goes over all. */
@@ -28,9 +29,9 @@ int limpet_block_table_begin(struct limpet_block_table *table, size_t most)
 {
 	if (most >= LIMPET_BLOCKS_LIMIT)
 		return -ENOMEM;
-	table->starts = reallocarray(NULL, most + 1, sizeof(*table->starts));
-	table->words = reallocarray(NULL, most + 1, sizeof(*table->words));
-	table->flags = calloc(most + 1, sizeof(*table->flags));
+	table->starts = limpet_large_new(most + 1, sizeof(*table->starts));
+	table->words = limpet_large_new(most + 1, sizeof(*table->words));
+	table->flags = limpet_large_new(most + 1, sizeof(*table->flags));
 	table->leaves = calloc(LEAVES, sizeof(*table->leaves));
 	table->capacity = most;
 	return table->starts && table->words && table->flags && table->leaves ? 0 : -ENOMEM;

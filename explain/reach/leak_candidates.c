@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "explain/reach/large_array.h"
+
 void limpet_leak_candidates_done(struct limpet_leak_candidates *candidates)
 {
 	free(candidates->list);
@@ -17,7 +19,7 @@ int limpet_leak_candidates_take(const struct limpet_reach_graph *graph,
 	for (size_t i = 0; i < blocks->count; i++)
 		count += limpet_block_class(graph, (uint32_t)i) != LIMPET_REACH_HELD;
 	*ret = (struct limpet_leak_candidates){0};
-	ret->list = reallocarray(NULL, count + 1, sizeof(*ret->list));
+	ret->list = limpet_large_new(count + 1, sizeof(*ret->list));
 	if (!ret->list)
 		return -ENOMEM;
 	for (size_t i = 0; i < blocks->count; i++)

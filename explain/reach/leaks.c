@@ -289,7 +289,7 @@ static int inquire(struct inquiry *inquiry, struct limpet_err *err)
 	leaks->is_swapped = has_swap(inquiry->target);
 	is_exact = leaks->stop == LIMPET_LEAKS_WHOLE && !leaks->is_swapped && !leaks->missed_bytes;
 	return limpet_leaks_sites_add(inquiry->target, limpet_process_reader(inquiry->process),
-				     &inquiry->round.graph, is_exact, leaks);
+				      &inquiry->round.graph, is_exact, leaks);
 }
 
 int limpet_leaks_read(const struct limpet_target *target,

@@ -144,9 +144,9 @@ static int add_sites(const struct grouping *grouping, struct limpet_leaks *leaks
 }
 
 int limpet_leaks_sites_add(const struct limpet_target *target,
-			  const struct limpet_memory_reader *memory,
-			  const struct limpet_reach_graph *graph, bool is_exact,
-			  struct limpet_leaks *leaks)
+			   const struct limpet_memory_reader *memory,
+			   const struct limpet_reach_graph *graph, bool is_exact,
+			   struct limpet_leaks *leaks)
 {
 	struct grouping grouping = {.memory = memory, .graph = graph};
 	struct limpet_modules modules = {.target = target};

@@ -8,8 +8,8 @@
 
 /* Sums and sites; `is_exact`: what is lost is definitely lost. 0, -ENOMEM, or -errno of /proc. */
 int limpet_leaks_sites_add(const struct limpet_target *target,
-			  const struct limpet_memory_reader *memory,
-			  const struct limpet_reach_graph *graph, bool is_exact,
-			  struct limpet_leaks *leaks) LIMPET_MUST_CHECK;
+			   const struct limpet_memory_reader *memory,
+			   const struct limpet_reach_graph *graph, bool is_exact,
+			   struct limpet_leaks *leaks) LIMPET_MUST_CHECK;
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "common/array.h"
+#include "explain/reach/large_array.h"
 
 #define PAGE ((uint64_t)4096)
 #define HASHED_WORDS 8u
@@ -19,8 +20,8 @@ void limpet_reach_graph_done(struct limpet_reach_graph *graph)
 
 int limpet_reach_graph_begin(struct limpet_reach_graph *graph)
 {
-	graph->first = calloc(graph->blocks.count + 1, sizeof(*graph->first));
-	graph->hashes = calloc(graph->blocks.count + 1, sizeof(*graph->hashes));
+	graph->first = limpet_large_new(graph->blocks.count + 1, sizeof(*graph->first));
+	graph->hashes = limpet_large_new(graph->blocks.count + 1, sizeof(*graph->hashes));
 	return graph->first && graph->hashes ? 0 : -ENOMEM;
 }
 
@@ -64,10 +65,13 @@ static int add_edge(struct limpet_reach_graph *graph, uint32_t from, uint32_t to
 		graph->blocks.flags[to] |= LIMPET_BLOCK_ROOT_START;
 		return 0;
 	}
-	if (limpet_reserve(&graph->edges, &graph->edge_capacity, count + 1, sizeof(*graph->edges)) <
-		    0 ||
-	    !graph->edges)
-		return -ENOMEM;
+	if (count == graph->edge_capacity) {
+		if (limpet_reserve(&graph->edges, &graph->edge_capacity, count + 1,
+				   sizeof(*graph->edges)) < 0 ||
+		    !graph->edges)
+			return -ENOMEM;
+		limpet_large_advise(graph->edges, graph->edge_capacity * sizeof(*graph->edges));
+	}
 	graph->edges[graph->edge_count++] = edge;
 	return 0;
 }

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "explain/reach/large_array.h"
+
 struct marking {
 	struct limpet_reach_graph *graph;
 	uint32_t *stack; /* blocks that have a class, and whose edges are still to be followed */
@@ -158,7 +160,7 @@ int limpet_reach_marks(struct limpet_reach_graph *graph)
 {
 	struct marking marking = {
 		.graph = graph,
-		.stack = reallocarray(NULL, graph->blocks.count + 1, sizeof(*marking.stack))};
+		.stack = limpet_large_new(graph->blocks.count + 1, sizeof(*marking.stack))};
 	int error;
 
 	if (!marking.stack)

@@ -35,7 +35,8 @@ static int read_used(const struct limpet_reach_look *look, struct limpet_used_bl
 			limpet_used_blocks_done(used);
 			nanosleep(&pause, NULL);
 		}
-		error = limpet_used_blocks_read(look->target, look->memory, look->pages, used);
+		error = limpet_used_blocks_read_chunks(look->target, look->memory, look->pages,
+						       used);
 		if (error || used->lists_whole || used->is_spent || used->is_cut)
 			break;
 	}
@@ -58,21 +59,30 @@ static void separate(struct limpet_heap_ranges *ranges)
 	ranges->count = kept;
 }
 
+/* Chunks of arenas, and between them blocks with mappings of their own. */
 static int take_blocks(struct limpet_used_blocks *used, struct limpet_reach_round *round)
 {
 	struct limpet_block_table *blocks = &round->graph.blocks;
-	int error = limpet_block_table_begin(blocks, used->count);
+	const struct limpet_glibc_chunk *chunks = used->chunks.list;
+	const size_t chunk_count = used->chunks.count;
+	int error = limpet_block_table_begin(blocks, chunk_count + used->count);
 
 	round->heaps = used->ranges;
 	used->ranges = (struct limpet_heap_ranges){0};
-	for (size_t i = 0; i < used->count && !error; i++) {
-		const struct limpet_used_block *block = &used->list[i];
+	for (size_t i = 0, k = 0; i + k < chunk_count + used->count && !error;) {
+		const struct limpet_used_block *mapped = &used->list[k];
 
-		limpet_block_table_add(blocks, block->start + HEAD_BYTES,
-				       limpet_used_block_usable(block));
-		if (block->mmapped)
-			error = limpet_heap_ranges_add(&round->heaps, block->start,
-						       block->start + block->bytes, false);
+		if (k == used->count || (i < chunk_count && chunks[i].start < mapped->start)) {
+			limpet_block_table_add(blocks, chunks[i].start + HEAD_BYTES,
+					       chunks[i].bytes - HEAD_BYTES / 2);
+			i++;
+			continue;
+		}
+		limpet_block_table_add(blocks, mapped->start + HEAD_BYTES,
+				       limpet_used_block_usable(mapped));
+		error = limpet_heap_ranges_add(&round->heaps, mapped->start,
+					       mapped->start + mapped->bytes, false);
+		k++;
 	}
 	limpet_heap_ranges_sort(&round->heaps);
 	separate(&round->heaps);
