@@ -89,12 +89,27 @@ static bool has(const struct limpet_glibc_fast *list, uint64_t address)
 	       bsearch(&address, list->list, list->count, sizeof(*list->list), compare_addresses);
 }
 
+/* The second word of a block in the cache of a thread; before 2.29 it means nothing. A block that
+ * is in use by now has another one, so two must have it. */
+static void note_key(struct limpet_cache_keys *keys, struct limpet_glibc_reader *reader,
+		     uint64_t chunk, uint64_t *last)
+{
+	uint64_t word;
+
+	if (limpet_glibc_reader_any(reader, chunk + 24, &word) < 0 || !word)
+		return;
+	if (word == *last && keys->count < LIMPET_CACHE_KEYS && !limpet_cache_keys_have(keys, word))
+		keys->list[keys->count++] = word;
+	*last = word;
+}
+
 /* Leaves those that are in use, in `used`. */
 static int sift_chunks(struct limpet_used_blocks *blocks, struct limpet_glibc_reader *reader,
 		       struct limpet_glibc_chunks *used)
 {
 	struct limpet_glibc_fast cached = {0}, caches = {0};
 	int error = list_caches(reader, used, &cached, &caches);
+	uint64_t last = 0;
 	size_t kept = 0;
 
 	blocks->is_whole &= cached.is_whole;
@@ -105,6 +120,7 @@ static int sift_chunks(struct limpet_used_blocks *blocks, struct limpet_glibc_re
 		if (has(&cached, chunk.start)) {
 			blocks->cached++;
 			blocks->cached_bytes += chunk.bytes;
+			note_key(&blocks->keys, reader, chunk.start, &last);
 		} else if (!has(&caches, chunk.start)) {
 			used->list[kept++] = chunk;
 		}

@@ -22,6 +22,21 @@ static inline uint64_t limpet_used_block_usable(const struct limpet_used_block *
 {
 	return block->bytes - (block->mmapped ? 16 : 8);
 }
+/* What free blocks in the caches of threads have as their second word: one value, or before 2.34
+ * one for each thread. The first ones. */
+#define LIMPET_CACHE_KEYS 16u
+struct limpet_cache_keys {
+	uint64_t list[LIMPET_CACHE_KEYS];
+	size_t count;
+};
+static inline bool limpet_cache_keys_have(const struct limpet_cache_keys *keys, uint64_t word)
+{
+	for (size_t i = 0; i < keys->count; i++)
+		if (keys->list[i] == word)
+			return true;
+	return false;
+}
+
 /* Begins as all zeros. */
 struct limpet_used_blocks {
 	struct limpet_used_block *list; /* sorted by address */
@@ -34,7 +49,8 @@ struct limpet_used_blocks {
 	bool is_cut;          /* there were more than can be held */
 	size_t unread_arenas; /* could not be read, at least */
 	bool lists_whole;     /* every list of free chunks was followed: none is among the blocks */
-	uint64_t cached, cached_bytes;    /* chunks in the caches of threads */
+	uint64_t cached, cached_bytes; /* chunks in the caches of threads */
+	struct limpet_cache_keys keys;
 	struct limpet_present present;    /* pages of the arenas */
 	struct limpet_heap_ranges ranges; /* sorted: memory of the arenas that were read; tables:
 					     the arenas' own structures */

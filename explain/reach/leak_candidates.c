@@ -10,20 +10,26 @@ void limpet_leak_candidates_done(struct limpet_leak_candidates *candidates)
 	*candidates = (struct limpet_leak_candidates){0};
 }
 
-int limpet_leak_candidates_take(const struct limpet_reach_graph *graph,
+static bool is_wanted(const struct limpet_reach_graph *graph, uint32_t block, bool lost)
+{
+	return lost ? limpet_block_is_lost(graph, block)
+		    : limpet_block_class(graph, block) != LIMPET_REACH_HELD;
+}
+
+int limpet_leak_candidates_take(const struct limpet_reach_graph *graph, bool lost,
 				struct limpet_leak_candidates *ret)
 {
 	const struct limpet_block_table *blocks = &graph->blocks;
 	size_t count = 0;
 
+	limpet_leak_candidates_done(ret);
 	for (size_t i = 0; i < blocks->count; i++)
-		count += limpet_block_class(graph, (uint32_t)i) != LIMPET_REACH_HELD;
-	*ret = (struct limpet_leak_candidates){0};
+		count += is_wanted(graph, (uint32_t)i, lost);
 	ret->list = limpet_large_new(count + 1, sizeof(*ret->list));
 	if (!ret->list)
 		return -ENOMEM;
 	for (size_t i = 0; i < blocks->count; i++)
-		if (limpet_block_class(graph, (uint32_t)i) != LIMPET_REACH_HELD)
+		if (is_wanted(graph, (uint32_t)i, lost))
 			ret->list[ret->count++] = (struct limpet_leak_candidate){
 				blocks->starts[i], blocks->words[i], graph->hashes[i]};
 	return 0;

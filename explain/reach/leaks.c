@@ -19,6 +19,11 @@
 /* By which the memory may have grown when the process stands. */
 #define SLACK_BYTES ((uint64_t)4 << 20)
 #define PAGE ((uint64_t)4096)
+/* Looks beside the running process if the stop was too short, and processor time after which none
+ * is begun. */
+#define LOOKS 8u
+#define STEADY_LOOKS 2u
+#define LOOKS_NS UINT64_C(2000000000)
 #define HEADS_LIMIT 1024u /* pages: 4 MiB */
 
 struct inquiry {
@@ -253,10 +258,33 @@ static bool has_swap(const struct limpet_target *target)
 	return limpet_proc_task_number(target, target->pid, "VmSwap", &value) < 0 || value;
 }
 
+/* Again and again, until nothing more is found to be held, twice: a block that is made and freed
+ * all the time may be missed by one look, or two. */
+static int look_until_steady(struct inquiry *inquiry)
+{
+	const uint64_t begin_ns = limpet_thread_time_ns();
+	size_t before = inquiry->candidates.count;
+	unsigned steady = 0;
+	int error = 0;
+
+	for (unsigned i = 0; i < LOOKS && !error && inquiry->leaks->is_judged; i++) {
+		error = look_live(inquiry, i % 2 == 0);
+		if (!error && inquiry->leaks->is_judged)
+			error = limpet_leak_candidates_take(&inquiry->round.graph, true,
+							    &inquiry->candidates);
+		steady = inquiry->candidates.count == before ? steady + 1 : 0;
+		before = inquiry->candidates.count;
+		if (!before || steady == STEADY_LOOKS ||
+		    limpet_thread_time_ns() - begin_ns > LOOKS_NS)
+			break;
+	}
+	return error;
+}
+
 static int confirm(struct inquiry *inquiry, struct limpet_err *err)
 {
 	struct limpet_leaks *leaks = inquiry->leaks;
-	int error = limpet_leak_candidates_take(&inquiry->round.graph, &inquiry->candidates);
+	int error = limpet_leak_candidates_take(&inquiry->round.graph, false, &inquiry->candidates);
 
 	if (error || !inquiry->candidates.count)
 		return error;
@@ -268,7 +296,7 @@ static int confirm(struct inquiry *inquiry, struct limpet_err *err)
 		return error;
 	if (leaks->stop == LIMPET_LEAKS_WHOLE)
 		return look_frozen(inquiry);
-	error = look_live(inquiry, true);
+	error = look_until_steady(inquiry);
 	if (!error && leaks->is_judged && leaks->stop == LIMPET_LEAKS_PART)
 		error = limpet_reach_clear(&inquiry->round.graph, inquiry->registers,
 					   inquiry->register_count, &inquiry->frozen,

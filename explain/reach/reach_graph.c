@@ -98,6 +98,14 @@ static int add_words(struct limpet_reach_graph *graph, uint32_t from, const uint
 	return 0;
 }
 
+static void note_head(struct limpet_reach_graph *graph, uint32_t block, const uint64_t *words,
+		      size_t count)
+{
+	graph->hashes[block] = limpet_reach_hash_at(graph->blocks.starts[block], words, count);
+	if (count > 1 && limpet_cache_keys_have(&graph->keys, words[1]))
+		graph->blocks.flags[block] |= LIMPET_BLOCK_SEEN;
+}
+
 static int add_heap(struct limpet_reach_graph *graph, uint64_t address, const uint64_t *words,
 		    size_t count)
 {
@@ -113,8 +121,8 @@ static int add_heap(struct limpet_reach_graph *graph, uint64_t address, const ui
 
 		fill_first(graph, i + 1);
 		if (from == blocks->starts[i])
-			graph->hashes[i] = limpet_reach_hash_at(from, words + (from - address) / 8,
-								(size_t)(to - from) / 8);
+			note_head(graph, (uint32_t)i, words + (from - address) / 8,
+				  (size_t)(to - from) / 8);
 		error = add_words(graph, (uint32_t)i, words + (from - address) / 8,
 				  (size_t)(to - from) / 8);
 	}

@@ -45,6 +45,7 @@ struct limpet_reach_graph {
 	 * LIMPET_EDGE_INSIDE. */
 	uint32_t *edges;
 	size_t edge_count, edge_capacity;
+	struct limpet_cache_keys keys; /* a block with one of these is free by now: not judged */
 	bool is_cut; /* there were more edges: what they lead to counts as held by a root */
 	struct limpet_reach_hold *holds; /* from stacks, the first ones */
 	size_t hold_count, hold_capacity;

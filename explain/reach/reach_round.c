@@ -25,6 +25,13 @@ void limpet_reach_round_done(struct limpet_reach_round *round)
 
 /* ------------------------------------------------------------------ blocks */
 
+/* In an arena that could not be read may be the cache of a thread, with blocks of other arenas:
+ * these are known by their keys. */
+static bool knows_free_blocks(const struct limpet_used_blocks *used)
+{
+	return used->lists_whole && (!used->unread_arenas || used->keys.count);
+}
+
 static int read_used(const struct limpet_reach_look *look, struct limpet_used_blocks *used)
 {
 	const struct timespec pause = {0, TRY_NS};
@@ -37,7 +44,7 @@ static int read_used(const struct limpet_reach_look *look, struct limpet_used_bl
 		}
 		error = limpet_used_blocks_read_chunks(look->target, look->memory, look->pages,
 						       used);
-		if (error || used->lists_whole || used->is_spent || used->is_cut)
+		if (error || knows_free_blocks(used) || used->is_spent || used->is_cut)
 			break;
 	}
 	return error;
@@ -67,6 +74,7 @@ static int take_blocks(struct limpet_used_blocks *used, struct limpet_reach_roun
 	const size_t chunk_count = used->chunks.count;
 	int error = limpet_block_table_begin(blocks, chunk_count + used->count);
 
+	round->graph.keys = used->keys;
 	round->heaps = used->ranges;
 	used->ranges = (struct limpet_heap_ranges){0};
 	for (size_t i = 0, k = 0; i + k < chunk_count + used->count && !error;) {
@@ -97,7 +105,7 @@ static int read_blocks(const struct limpet_reach_look *look, struct limpet_reach
 	round->has_glibc = used.has_glibc;
 	round->unread_arenas = used.unread_arenas;
 	round->is_late = used.is_cut || used.is_spent;
-	round->is_judged = used.lists_whole && !round->is_late;
+	round->is_judged = knows_free_blocks(&used) && !round->is_late;
 	if (!error && round->is_judged)
 		error = take_blocks(&used, round);
 	limpet_used_blocks_done(&used);

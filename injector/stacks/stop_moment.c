@@ -136,7 +136,7 @@ static int stop_at_last(struct moment *moment)
 		limpet_stop_signals_block(&before);
 		error = stop_once(moment);
 		limpet_stop_signals_restore(&before);
-		limpet_tracer_release_strays(moment->tracer);
+		limpet_tracer_await_strays(moment->tracer);
 	}
 	moment->what->stop_ns = limpet_tracer_pop_longest_stop_ns(moment->tracer);
 	return error;
@@ -151,7 +151,6 @@ static int stop_locked(struct moment *moment, struct limpet_err *err)
 	if (lock < 0)
 		return lock;
 	error = stop_at_last(moment);
-	limpet_tracer_await_strays(moment->tracer);
 	limpet_tracer_rest(moment->tracer);
 	limpet_watchdog_bury(true);
 	return error ? limpet_proc_explain(moment->target->pid, error, "stop threads of", err) : 0;

@@ -102,7 +102,7 @@ options() {
 
 @test "every command is listed, described and completed" {
 	local command option page synopsis
-	[[ $(commands | sort | tr '\n' ' ') == "attach collect demo diff doctor explain export html mark pages report run seal stacks status stop top " ]]
+	[[ $(commands | sort | tr '\n' ' ') == "attach collect demo diff doctor explain export html leaks mark pages report run seal stacks status stop top " ]]
 	# shellcheck source=cli/completions/limpet.bash
 	source "$root/cli/completions/limpet.bash"
 	for command in $(commands); do

@@ -57,11 +57,11 @@ reports() {
 }
 
 # Keys of heaps that few programs have.
-@test "examples of explain and stacks with every key" {
-	fits "$root"/test/schema/{explain,stacks}.json
+@test "examples of explain, leaks and stacks with every key" {
+	fits "$root"/test/schema/{explain,leaks,stacks}.json
 }
 
-@test "status, doctor, explain and stacks" {
+@test "status, doctor, explain, leaks and stacks" {
 	mkdir json
 	start storm "$TARGETS/storm" --threads 1
 	json doctor doctor "$pid"
@@ -69,6 +69,7 @@ reports() {
 	json explain explain "$pid"
 	json other explain "$$"
 	json census explain "$pid" --objects
+	json leaks leaks "$pid"
 	json stacks stacks "$pid"
 	attach "$pid" -d 1h
 	json status status

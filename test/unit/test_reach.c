@@ -147,13 +147,13 @@ static void test_only_candidates_are_judged(void **state)
 	/* 2 has changed; 4 is lost only now, and leads to 3. */
 	const struct scene second = {.words = {{at(1)}, {0}, {8}, {7}, {at(3)}},
 				     .roots = {at(5), at(6), at(7)}};
-	struct limpet_leak_candidates candidates;
+	struct limpet_leak_candidates candidates = {.count = 0};
 	struct limpet_reach_graph graph;
 
 	(void)state;
 	build(&first, &graph);
 	assert_int_equal(limpet_reach_marks(&graph), 0);
-	assert_int_equal(limpet_leak_candidates_take(&graph, &candidates), 0);
+	assert_int_equal(limpet_leak_candidates_take(&graph, false, &candidates), 0);
 	assert_int_equal(candidates.count, 4);
 	limpet_reach_graph_done(&graph);
 	build(&second, &graph);
