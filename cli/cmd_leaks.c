@@ -14,9 +14,9 @@
 
 static const char help_usage[] =
 	"Usage: limpet leaks [OPTIONS] PID\n"
-	"Shows which blocks of a process's heap are lost: nothing points to them any more.\n"
-	"Reads all memory from outside, then stops the process once, for a moment, to make\n"
-	"sure. Nothing in it is changed.\n";
+	"Shows which blocks of a process's heap are lost: nothing points to them any\n"
+	"more. Reads all memory from outside, then stops the process once, for a moment,\n"
+	"to make sure. Nothing in it is changed.\n";
 static const char help_end[] =
 	"Exit status: 0 done, 1 failed, 2 usage, 3 refused, 6 --fail-on holds.\n"
 	"More: man limpet-leaks\n";
