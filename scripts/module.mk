@@ -42,7 +42,7 @@ soak: $(B)/limpet
 
 # ------------------------------------------------------------------ lint
 LINT_DIRECTORIES := agent agent/include $(patsubst %/,%,$(wildcard analyzer/*/ collector/*/ injector/*/)) cli common explain \
-	test/unit test/targets test/fuzz test/bench test/torture
+	test/unit test/targets test/leaks test/fuzz test/bench test/torture
 LINT_C := $(sort $(foreach d,$(LINT_DIRECTORIES),$(wildcard $d/*.c $d/arch/*/*.c)))
 LINT_H := $(sort $(foreach d,$(LINT_DIRECTORIES),$(wildcard $d/*.h $d/arch/*/*.h)))
 LINT_SHELL := $(sort $(wildcard scripts/*.bash test/integration/*.bash test/integration/*.bats \

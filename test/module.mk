@@ -784,6 +784,48 @@ tier-build: $$(filter $$(shell $$(TEST_SETTINGS) scripts/run-tests --goals --tie
 test-tier: tier-build
 	$(Q)$(RUN_TESTS) --tier $(TIER) --only "$$T" $(TEST_OPTIONS) $(TIER_TESTS)
 
+# ------------------------------------------------------------------ programs whose lost blocks are known
+#
+# test/leaks/truths says what is lost in each; `make leaks-compare` also asks LeakSanitizer and Valgrind, `make
+# leaks-clean` looks at servers under load.
+LEAKS_DIR := $(TARGET_DIR)/leaks
+LEAKS_PARTS := planted planted_library leak_check
+LEAKS_C := $(filter-out $(LEAKS_PARTS),$(patsubst test/leaks/%.c,%,$(sort $(wildcard test/leaks/*.c))))
+LEAKS_CC := $(patsubst test/leaks/%.cc,%,$(sort $(wildcard test/leaks/*.cc)))
+LEAKS_RS := $(patsubst test/leaks/%.rs,%,$(sort $(wildcard test/leaks/rust_*.rs)))
+LEAKS_PROGRAMS = $(addprefix $(LEAKS_DIR)/,$(LEAKS_C) $(LEAKS_CC) $(LEAKS_RS) planted_library.so leak_check.so)
+TARGET_PROGRAMS += $(LEAKS_PROGRAMS)
+LEAKS_CFLAGS = $(TARGET_CFLAGS) -DPLANTED_LIBRARY='"$(abspath $(LEAKS_DIR))/planted_library.so"'
+$(addprefix $(LEAKS_DIR)/,$(LEAKS_C)): $(LEAKS_DIR)/%: test/leaks/%.c test/leaks/planted.c test/leaks/planted.h
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LEAKS_CFLAGS) -o $@ $(filter %.c,$^) -ldl
+$(LEAKS_DIR)/planted.o: test/leaks/planted.c test/leaks/planted.h
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LEAKS_CFLAGS) -c -o $@ $<
+$(addprefix $(LEAKS_DIR)/,$(LEAKS_CC)): $(LEAKS_DIR)/%: test/leaks/%.cc $(LEAKS_DIR)/planted.o test/leaks/planted.h
+	$(call say,CXX,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CXX) $(TARGET_CXXFLAGS) -o $@ $< $(LEAKS_DIR)/planted.o
+$(addprefix $(LEAKS_DIR)/,$(LEAKS_RS)): $(LEAKS_DIR)/%: test/leaks/%.rs test/leaks/planted.rs
+	$(call say,RUST,$@)
+	@mkdir -p $(@D)
+	$(Q)$(RUSTC) -o $@ $<
+$(LEAKS_DIR)/planted_library.so $(LEAKS_DIR)/leak_check.so: $(LEAKS_DIR)/%.so: test/leaks/%.c
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -fPIC -shared $(if $(findstring leak_check,$@),-fsanitize=leak) -o $@ $<
+
+.PHONY: leaks leaks-judge leaks-compare leaks-clean
+leaks: $(LEAKS_PROGRAMS)
+leaks-judge: $(B)/limpet leaks
+	$(Q)test/leaks/judge --all
+leaks-compare: $(B)/limpet leaks
+	$(Q)test/leaks/compare
+leaks-clean: $(B)/limpet $(TARGET_DIR)/churn-nim
+	$(Q)test/leaks/clean
+
 # ------------------------------------------------------------------ fuzzing and benchmarks
 #
 #   make test-fuzz FUZZ_MILLISECONDS=600000            with the driver of `make test`, which there
