@@ -17,6 +17,7 @@ fn main() {
         for place in &USER_DATA {
             place.store(make_state() as *mut State, Ordering::Relaxed);
         }
+        std::hint::black_box(&USER_DATA);
     });
     planted::rest();
 }
