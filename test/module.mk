@@ -793,13 +793,19 @@ LEAKS_PARTS := planted planted_library leak_check
 LEAKS_C := $(filter-out $(LEAKS_PARTS),$(patsubst test/leaks/%.c,%,$(sort $(wildcard test/leaks/*.c))))
 LEAKS_CC := $(patsubst test/leaks/%.cc,%,$(sort $(wildcard test/leaks/*.cc)))
 LEAKS_RS := $(patsubst test/leaks/%.rs,%,$(sort $(wildcard test/leaks/rust_*.rs)))
-LEAKS_PROGRAMS = $(addprefix $(LEAKS_DIR)/,$(LEAKS_C) $(LEAKS_CC) $(LEAKS_RS) planted_library.so leak_check.so)
+# One source under another name.
+LEAKS_NAMED := coroutine_running:coroutine shared_memory:mmap_arena readonly_page:mmap_arena
+LEAKS_PROGRAMS = $(addprefix $(LEAKS_DIR)/,$(LEAKS_C) $(foreach n,$(LEAKS_NAMED),$(firstword $(subst :, ,$n))) $(LEAKS_CC) $(LEAKS_RS) planted_library.so leak_check.so)
 TARGET_PROGRAMS += $(LEAKS_PROGRAMS)
 LEAKS_CFLAGS = $(TARGET_CFLAGS) -DPLANTED_LIBRARY='"$(abspath $(LEAKS_DIR))/planted_library.so"'
 $(addprefix $(LEAKS_DIR)/,$(LEAKS_C)): $(LEAKS_DIR)/%: test/leaks/%.c test/leaks/planted.c test/leaks/planted.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LEAKS_CFLAGS) -o $@ $(filter %.c,$^) -ldl
+$(foreach n,$(LEAKS_NAMED),$(eval $(LEAKS_DIR)/$(subst :,: $(LEAKS_DIR)/,$n)))
+$(foreach n,$(LEAKS_NAMED),$(LEAKS_DIR)/$(firstword $(subst :, ,$n))):
+	$(call say,LN,$@)
+	$(Q)ln -f $< $@
 $(LEAKS_DIR)/planted.o: test/leaks/planted.c test/leaks/planted.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)

@@ -1,5 +1,6 @@
 #include "planted.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -19,6 +20,11 @@ void broken(const char *what)
 {
 	dprintf(STDERR_FILENO, "broken: %s\n", what);
 	_exit(70);
+}
+
+int called(const char *name)
+{
+	return !strcmp(program_invocation_short_name, name);
 }
 
 PLANTED_FRAME void *block(size_t bytes)

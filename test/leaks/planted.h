@@ -35,6 +35,9 @@ __attribute__((noreturn)) void pause_here(void);
 /* "READY PID", then pause_here(): where plant() does not return. */
 __attribute__((noreturn)) void rest(void);
 
+/* Whether this is the program's name: some leave another defect under another. */
+int called(const char *name);
+
 /* Prints why, and ends the program with status 70. */
 __attribute__((noreturn)) void broken(const char *what);
 
