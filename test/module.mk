@@ -753,37 +753,6 @@ torture: $(B)/limpet targets $(TORTURE_PROGRAMS) $(TORTURE_UNIT_TESTS) fuzz-buil
 	$(Q)$(MAKE) -s --no-print-directory SAN=thread build/thread/limpet
 	$(Q)$(RUN_TESTS) --jobs 1 --time-factor 10 --only "$$T" $(LONG_TORTURE_TESTS)
 
-# By tier: `make check` for the edit loop, `make test` for each change, `make test-release` before a release. The
-# packages first: the compiler's message about a missing header names no package.
-test-release: export SIGNAL_STRIDE ?= 7
-test-release: export PROGRAM_CAPTURES ?= 5
-test-release: export BLOCKED_ROUNDS ?= 2
-test-release: export ATTACH_ROUNDS ?= 5
-test-release: export LIES ?= 2
-test-release: export ROUNDS ?= 12
-test-release: export LOSS_ROUNDS ?= 8
-test-release: export FAULTS ?= 12
-test-release: export CHAOS_PROGRAMS ?= 60
-test-release: export KILL_STRIDE ?= 13
-test-release: export MOMENTS ?= 6
-test-release: export LOOKS ?= 10
-test-release: export STACK_ROUNDS ?= 50
-test-release: export LINKS ?= $(STORM_LINKS)
-test check test-release: bootstrap
-	$(Q)$(MAKE) --no-print-directory $(if $(findstring --jobserver,$(MAKEFLAGS)),,-j$(shell nproc)) TIER=$(patsubst test-%,%,$@) test-tier
-# How much each takes, for the budget.
-.PHONY: check test-release tier-build test-tier test-times
-test-times:
-	$(Q)$(MAKE) --no-print-directory TEST_OPTIONS='--save-times test/times' test
-TIER ?= test
-TIER_TESTS = $(UNIT_BINARIES) $(BATS_TESTS) $(TORTURE_TESTS) $(if $(filter release,$(TIER)),$(FUZZ_BINARIES))
-# What these tests need, and no more.
-tier-build: $$(filter $$(shell $$(TEST_SETTINGS) scripts/run-tests --goals --tier $$(TIER) --only "$$$$T" $$(TIER_TESTS)),$\
-		$(B)/limpet build/static/limpet $(TARGET_PROGRAMS) $(TARGET_DIR)/npm/done $$(UNIT_BINARIES) $(TORTURE_PROGRAMS)) \
-		$$(if $$(filter release,$$(TIER)),fuzz-build)
-test-tier: tier-build
-	$(Q)$(RUN_TESTS) --tier $(TIER) --only "$$T" $(TEST_OPTIONS) $(TIER_TESTS)
-
 # ------------------------------------------------------------------ programs whose lost blocks are known
 #
 # test/leaks/truths says what is lost in each; `make leaks-compare` also asks LeakSanitizer and Valgrind, `make
@@ -831,6 +800,37 @@ leaks-compare: $(B)/limpet leaks
 	$(Q)test/leaks/compare
 leaks-clean: $(B)/limpet $(TARGET_DIR)/churn-nim
 	$(Q)test/leaks/clean
+
+# By tier: `make check` for the edit loop, `make test` for each change, `make test-release` before a release. The
+# packages first: the compiler's message about a missing header names no package.
+test-release: export SIGNAL_STRIDE ?= 7
+test-release: export PROGRAM_CAPTURES ?= 5
+test-release: export BLOCKED_ROUNDS ?= 2
+test-release: export ATTACH_ROUNDS ?= 5
+test-release: export LIES ?= 2
+test-release: export ROUNDS ?= 12
+test-release: export LOSS_ROUNDS ?= 8
+test-release: export FAULTS ?= 12
+test-release: export CHAOS_PROGRAMS ?= 60
+test-release: export KILL_STRIDE ?= 13
+test-release: export MOMENTS ?= 6
+test-release: export LOOKS ?= 10
+test-release: export STACK_ROUNDS ?= 50
+test-release: export LINKS ?= $(STORM_LINKS)
+test check test-release: bootstrap
+	$(Q)$(MAKE) --no-print-directory $(if $(findstring --jobserver,$(MAKEFLAGS)),,-j$(shell nproc)) TIER=$(patsubst test-%,%,$@) test-tier
+# How much each takes, for the budget.
+.PHONY: check test-release tier-build test-tier test-times
+test-times:
+	$(Q)$(MAKE) --no-print-directory TEST_OPTIONS='--save-times test/times' test
+TIER ?= test
+TIER_TESTS = $(UNIT_BINARIES) $(BATS_TESTS) $(TORTURE_TESTS) $(if $(filter release,$(TIER)),$(FUZZ_BINARIES))
+# What these tests need, and no more.
+tier-build: $$(filter $$(shell $$(TEST_SETTINGS) scripts/run-tests --goals --tier $$(TIER) --only "$$$$T" $$(TIER_TESTS)),$\
+		$(B)/limpet build/static/limpet $(TARGET_PROGRAMS) $(TARGET_DIR)/npm/done $$(UNIT_BINARIES) $(TORTURE_PROGRAMS)) \
+		$$(if $$(filter release,$$(TIER)),fuzz-build)
+test-tier: tier-build
+	$(Q)$(RUN_TESTS) --tier $(TIER) --only "$$T" $(TEST_OPTIONS) $(TIER_TESTS)
 
 # ------------------------------------------------------------------ fuzzing and benchmarks
 #
