@@ -1,17 +1,10 @@
 # What reads traces, on any processor.
 READER_CLI_SRC := \
 	cli/capture_signals.c \
-	cli/capture_words.c \
-	cli/census_print.c \
-	cli/cmd_attach.c \
-	cli/cmd_collect.c \
 	cli/cmd_diff.c \
 	cli/cmd_explain.c \
 	cli/cmd_export.c \
 	cli/cmd_html.c \
-	cli/cmd_leaks.c \
-	cli/cmd_mark.c \
-	cli/cmd_pages.c \
 	cli/cmd_report.c \
 	cli/cmd_seal.c \
 	cli/cmd_top.c \
@@ -25,7 +18,6 @@ READER_CLI_SRC := \
 	cli/heap_findings.c \
 	cli/html_file.c \
 	cli/json_output.c \
-	cli/leaks_print.c \
 	cli/libraries.c \
 	cli/live_names.c \
 	cli/live_target.c \
@@ -34,11 +26,8 @@ READER_CLI_SRC := \
 	cli/pager.c \
 	cli/pid_hint.c \
 	cli/progress.c \
-	cli/received.c \
 	cli/sealing.c \
 	cli/shell_word.c \
-	cli/stack_names.c \
-	cli/stream_output.c \
 	cli/top_calls.c \
 	cli/top_draw.c \
 	cli/top_editor.c \
@@ -60,8 +49,10 @@ CLI_SRC := $(READER_CLI_SRC) \
 	cli/capture_words.c \
 	cli/census_print.c \
 	cli/cmd_attach.c \
+	cli/cmd_collect.c \
 	cli/cmd_demo.c \
 	cli/cmd_doctor.c \
+	cli/cmd_leaks.c \
 	cli/cmd_mark.c \
 	cli/cmd_pages.c \
 	cli/cmd_run.c \
@@ -74,9 +65,12 @@ CLI_SRC := $(READER_CLI_SRC) \
 	cli/find_hidden.c \
 	cli/follower.c \
 	cli/followers.c \
+	cli/leaks_print.c \
 	cli/libraries_process.c \
 	cli/objects_print.c \
-	cli/stack_names.c
+	cli/received.c \
+	cli/stack_names.c \
+	cli/stream_output.c
 
 # Rewritten only when it changes, so that a new commit relinks one object and nothing else.
 $(B)/version: FORCE

@@ -27,14 +27,15 @@ struct kind {
 	enum limpet_stop_effect effect; /* of a stop, on the thread that notices least of it */
 };
 
-/* What a stop would do to the thread. A running one is on its way to some call. */
+/* What a stop would do to the thread, which has a filter. A running one is on its way to some call.
+ */
 static enum limpet_stop_effect effect_on(const struct limpet_check *check, pid_t tid)
 {
 	struct limpet_proc_syscall call;
 
 	return limpet_proc_syscall_read(check->target->pid, tid, &call) < 0 || call.running
 		       ? LIMPET_STOP_TIMED
-		       : limpet_stop_effect_of(check->target->pid, &call);
+		       : limpet_stop_effect_on(check->target->pid, tid, true, &call);
 }
 
 /* Returns the number of kinds, or -1 if a thread is in strict mode. */

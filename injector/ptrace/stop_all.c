@@ -101,9 +101,13 @@ bool limpet_stop_all_cuts(pid_t pid, pid_t except)
 	LIMPET_FREE pid_t *tids = NULL;
 	int tasks = limpet_proc_tasks(pid, &tids);
 
-	for (int i = 0; i < tasks; i++)
-		if (tids[i] != except && limpet_stop_cuts(pid, tids[i], NULL))
+	for (int i = 0; i < tasks; i++) {
+		struct limpet_proc_status status;
+
+		if (tids[i] != except && limpet_proc_status_read(tids[i], &status) == 0 &&
+		    limpet_stop_cuts(pid, tids[i], status.seccomp, NULL))
 			return true;
+	}
 	return false;
 }
 

@@ -294,6 +294,28 @@ enum limpet_stop_effect limpet_stop_effect_of(pid_t pid, const struct limpet_pro
 	}
 }
 
+/* The kernel tells in which function a thread sleeps: here in seccomp_do_user_notification(), or in
+ * the one into which a compiler has moved it. A kernel may keep that to itself ("0"): then a call
+ * that sleeps where no stop would wake it is one that has not begun. */
+static bool waits_for_supervisor(pid_t tid, const struct limpet_proc_syscall *call)
+{
+	LIMPET_FREE char *where = NULL;
+	size_t bytes;
+
+	if (call->number < 0)
+		return false;
+	if (limpet_proc_file_read(tid, "wchan", &where, &bytes) < 0 || bytes < 2)
+		return limpet_stop_class_of(call->number) == LIMPET_CALL_QUICK;
+	return limpet_begins(where, "seccomp_") || limpet_begins(where, "__seccomp_");
+}
+
+enum limpet_stop_effect limpet_stop_effect_on(pid_t pid, pid_t tid, bool filtered,
+					      const struct limpet_proc_syscall *call)
+{
+	return filtered && waits_for_supervisor(tid, call) ? LIMPET_STOP_CUTS
+							   : limpet_stop_effect_of(pid, call);
+}
+
 bool limpet_stop_socket_has_time_limit(int fd)
 {
 	struct timeval sending = {0, 0}, receiving = {0, 0};
@@ -311,9 +333,10 @@ bool limpet_stop_has_time_limit(pid_t pid, const struct limpet_proc_syscall *cal
 	return copy < 0 || limpet_stop_socket_has_time_limit(copy);
 }
 
-bool limpet_stop_disturbs(pid_t pid, const struct limpet_proc_syscall *call)
+bool limpet_stop_disturbs(pid_t pid, pid_t tid, bool filtered,
+			  const struct limpet_proc_syscall *call)
 {
-	const enum limpet_stop_effect effect = limpet_stop_effect_of(pid, call);
+	const enum limpet_stop_effect effect = limpet_stop_effect_on(pid, tid, filtered, call);
 
 	return effect == LIMPET_STOP_CUTS ||
 	       (effect == LIMPET_STOP_TIMED && limpet_stop_has_time_limit(pid, call)) ||
@@ -321,12 +344,12 @@ bool limpet_stop_disturbs(pid_t pid, const struct limpet_proc_syscall *call)
 		limpet_stop_limit_of(call->number, call->args) == LIMPET_LIMIT_UNKNOWN);
 }
 
-bool limpet_stop_cuts(pid_t pid, pid_t tid, long *ret_number)
+bool limpet_stop_cuts(pid_t pid, pid_t tid, bool filtered, long *ret_number)
 {
 	struct limpet_proc_syscall call;
 
 	if (limpet_proc_syscall_read(pid, tid, &call) < 0 || call.running ||
-	    limpet_stop_effect_of(pid, &call) != LIMPET_STOP_CUTS)
+	    limpet_stop_effect_on(pid, tid, filtered, &call) != LIMPET_STOP_CUTS)
 		return false;
 	if (ret_number)
 		*ret_number = call.number;
@@ -413,5 +436,5 @@ const char *limpet_stop_call_name(long number)
 	for (size_t i = 0; i < LIMPET_COUNT_OF(names); i++)
 		if (names[i].number == number)
 			return names[i].name;
-	return "a system call";
+	return NULL;
 }

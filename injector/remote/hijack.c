@@ -103,7 +103,7 @@ enum rank {
 	RANK_CANNOT_STOP
 };
 
-static enum rank rank_of_call(pid_t pid, const struct limpet_proc_syscall *call)
+static enum rank rank_of_effect(enum limpet_stop_effect effect)
 {
 	static const enum rank ranks[] = {
 		[LIMPET_STOP_UNSEEN] = RANK_SLEEPS,     [LIMPET_STOP_TIMED] = RANK_TIMED,
@@ -111,7 +111,7 @@ static enum rank rank_of_call(pid_t pid, const struct limpet_proc_syscall *call)
 		[LIMPET_STOP_CUTS] = RANK_CUTS,
 	};
 
-	return ranks[limpet_stop_effect_of(pid, call)];
+	return ranks[effect];
 }
 
 /* *ret_ns_tid, if not NULL: in its pid namespace; 0: unknown. */
@@ -133,7 +133,7 @@ static enum rank rank_of_thread(pid_t pid, pid_t tid, pid_t *ret_ns_tid)
 		return RANK_SLEEPS;
 	if (limpet_proc_syscall_read(pid, tid, &call) < 0 || call.running)
 		return RANK_RUNS;
-	return rank_of_call(pid, &call);
+	return rank_of_effect(limpet_stop_effect_on(pid, tid, status.seccomp, &call));
 }
 
 struct candidate {
@@ -254,7 +254,7 @@ enum { NOT_NOW = 1, LATE, SECOND_BEST, FORBIDDEN };
 static bool would_cut(struct limpet_hijack *hijack, pid_t tid, enum rank rank)
 {
 	if (rank != RANK_CUTS ||
-	    !limpet_stop_cuts(hijack->setup.target->pid, tid, &hijack->cut_call))
+	    !limpet_stop_cuts(hijack->setup.target->pid, tid, true, &hijack->cut_call))
 		return false;
 	hijack->cut_tid = tid;
 	return true;
@@ -452,6 +452,27 @@ static void explain_locked(const struct limpet_hijack *hijack, struct limpet_err
 			pid);
 }
 
+static int explain_cut(const struct limpet_hijack *hijack, struct limpet_err *err)
+{
+	const char *name = limpet_stop_call_name(hijack->cut_call);
+	char what[64];
+
+	if (name)
+		snprintf(what, sizeof(what), "in %s(2), which a stop would cut short", name);
+	else
+		snprintf(what, sizeof(what),
+			 "for a seccomp supervisor, which a stop would ask twice");
+	limpet_err_set(err, -EBUSY,
+		       "no thread of process %d could be stopped without harm in time: its thread "
+		       "%d waits %s; nothing was changed",
+		       hijack->setup.target->pid, hijack->cut_tid, what);
+	limpet_err_hint(err,
+			"try again when the other end %s, or wait longer: --attach-timeout "
+			"60s",
+			name ? "of its transfer continues" : "has answered");
+	return -EBUSY;
+}
+
 /* Reports the last obstacle. */
 static int explain_none(const struct limpet_hijack *hijack, bool locked,
 			enum limpet_safepoint_verdict verdict, struct limpet_err *err)
@@ -462,17 +483,8 @@ static int explain_none(const struct limpet_hijack *hijack, bool locked,
 		explain_locked(hijack, err);
 		return -EBUSY;
 	}
-	if (hijack->cut_tid) {
-		limpet_err_set(
-			err, -EBUSY,
-			"no thread of process %d could be stopped without harm in time: its "
-			"thread %d waits in %s(2), which a stop would cut short; nothing was "
-			"changed",
-			pid, hijack->cut_tid, limpet_stop_call_name(hijack->cut_call));
-		limpet_err_hint(err, "try again when the other end of its transfer continues, "
-				     "or wait longer: --attach-timeout 60s");
-		return -EBUSY;
-	}
+	if (hijack->cut_tid)
+		return explain_cut(hijack, err);
 	if (!hijack->attempts)
 		limpet_err_set(err, -EBUSY,
 			       "no thread of process %d could be stopped in time: each was in an "

@@ -328,7 +328,8 @@ static int check_thread(struct scan *scan, pid_t tid, bool stop_all,
 	}
 	if (is_still_inside(scan, tid, status.state))
 		return 0;
-	if (limpet_monotonic_ns() < scan->polite_until_ns && limpet_stop_cuts(scan->pid, tid, NULL))
+	if (limpet_monotonic_ns() < scan->polite_until_ns &&
+	    limpet_stop_cuts(scan->pid, tid, status.seccomp, NULL))
 		return 0;
 	error = stop_and_check(scan, tid, &status, stats);
 	return error == -ESRCH ? 1 : error;

@@ -39,7 +39,7 @@ static int examine_thread(const struct limpet_stack_copier *copier, pid_t tid,
 		ret->missing = LIMPET_STACK_UNINTERRUPTIBLE;
 	/* What a stopped thread was in has been interrupted already. */
 	else if (status.state != 'T' && !ret_call->running &&
-		 limpet_stop_disturbs(copier->target->pid, ret_call))
+		 limpet_stop_disturbs(copier->target->pid, tid, status.seccomp, ret_call))
 		ret->missing = LIMPET_STACK_DISTURBED;
 	return 0;
 }

@@ -42,10 +42,11 @@ static pid_t disturbed(const struct limpet_target *target)
 		struct limpet_proc_status status;
 
 		if (limpet_proc_syscall_read(target->pid, tids[i], &call) < 0 || call.running ||
-		    !limpet_stop_disturbs(target->pid, &call))
+		    limpet_proc_status_read(tids[i], &status) < 0)
 			continue;
 		/* What a stopped thread was in has been interrupted already. */
-		if (limpet_proc_status_read(tids[i], &status) == 0 && status.state != 'T')
+		if (status.state != 'T' &&
+		    limpet_stop_disturbs(target->pid, tids[i], status.seccomp, &call))
 			return tids[i];
 	}
 	return 0;

@@ -327,6 +327,36 @@ for line in sys.stdin:
 	finish writer
 }
 
+# A request that a stop withdraws comes again.
+@test "a call that waits for a seccomp supervisor is asked about once" {
+	start both "$TARGETS/supervised"
+	attach "$pid" "${patiently[@]}"
+	stop "$pid"
+	within 30 "$LIMPET" doctor "$pid" >doctor.say
+	grep -q "seccomp: its filter lets every call" doctor.say || fail "$(<doctor.say)"
+	within 30 "$LIMPET" stacks "$pid" --json >stacks.json
+	json_says --argjson tid "$ready" '.threads[] | select(.tid == $tid) | .missing == "system-call"' <stacks.json ||
+		fail "$(<stacks.json)"
+	tell both asked "asked 1"
+	tell both answer answered
+	nothing_of_ours "$pid"
+	finish both
+}
+
+@test "a single thread that waits for a seccomp supervisor is left alone, with words" {
+	start alone "$TARGETS/supervised" --alone
+	refused 3 "each thread waits in a call" "$LIMPET" attach --attach-timeout 300ms -o never.limpet "$pid"
+	run within 30 "$LIMPET" attach --assume-seccomp-ok --attach-timeout 300ms -o never.limpet "$pid"
+	[[ $status == 1 && $output == *"its thread $pid waits for a seccomp supervisor, which a stop would ask twice"* ]] ||
+		fail "$output"
+	run within 30 "$LIMPET" doctor "$pid"
+	[[ $status == 3 && $output == *"each thread waits in a call"* ]] || fail "$output"
+	nothing_of_ours "$pid"
+	tell alone asked "asked 1"
+	tell alone answer answered
+	finish alone
+}
+
 @test "every kind that the sleeper knows is tested here" {
 	local kind kinds=0
 	for kind in $("$TARGETS/sleeper" --list); do
