@@ -69,6 +69,8 @@ static int show_target(const struct leaks_options *options, const struct limpet_
 							    : (int)LIMPET_EXIT_FAILED);
 	shown.command = preflight->name;
 	status = print(options, &shown);
+	if (!leaks.is_judged && status == LIMPET_EXIT_OK)
+		status = LIMPET_EXIT_FAILED;
 	limpet_leaks_done(&leaks);
 	return status;
 }

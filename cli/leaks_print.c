@@ -68,13 +68,17 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
 	limpet_ui_wrap(text, 0, limpet_ui_width(STDOUT_FILENO));
 }
 
-static void say_unjudged(const struct limpet_leaks *leaks)
+static void say_unjudged(const struct limpet_leaks *leaks, pid_t pid)
 {
 	if (!leaks->has_glibc)
 		say("Nothing is known: this process has no heap of glibc's malloc, and only its "
 		    "blocks are judged.");
 	else if (leaks->is_late)
 		say("Nothing is known: there was no time, or no room, for all blocks.");
+	else if (!leaks->unread_arenas)
+		say("Nothing is known: no block of glibc's malloc was found, and only these are "
+		    "judged. Another allocator may have the heap: `limpet doctor %d` names it.",
+		    (int)pid);
 	else
 		say("Nothing is known: the lists of free blocks changed each time they were read. "
 		    "Try again.");
@@ -213,7 +217,7 @@ int limpet_leaks_print_text(const struct limpet_leaks_shown *shown, int status)
 	char stop[LIMPET_UNITS_TEXT], bytes[LIMPET_UNITS_TEXT];
 
 	if (!leaks->is_judged) {
-		say_unjudged(leaks);
+		say_unjudged(leaks, shown->pid);
 		return limpet_ui_finish(status);
 	}
 	printf("%s", limpet_ui_style(stdout, LIMPET_UI_BOLD));
@@ -230,6 +234,7 @@ int limpet_leaks_print_text(const struct limpet_leaks_shown *shown, int status)
 	else
 		printf("\n%s searched; no thread was stopped.\n",
 		       limpet_units_format_bytes(bytes, leaks->searched_bytes));
+	printf("Blocks of other allocators than glibc's malloc are not judged.\n");
 	return limpet_ui_finish(status);
 }
 

@@ -304,6 +304,15 @@ static int confirm(struct inquiry *inquiry, struct limpet_err *err)
 	return error;
 }
 
+static bool has_blocks(const struct limpet_leaks *leaks)
+{
+	uint64_t blocks = 0;
+
+	for (enum limpet_leak_state state = 0; state < LIMPET_LEAK_STATES; state++)
+		blocks += leaks->amounts[state].blocks;
+	return blocks;
+}
+
 static int inquire(struct inquiry *inquiry, struct limpet_err *err)
 {
 	struct limpet_leaks *leaks = inquiry->leaks;
@@ -316,8 +325,11 @@ static int inquire(struct inquiry *inquiry, struct limpet_err *err)
 		return error;
 	leaks->is_swapped = has_swap(inquiry->target);
 	is_exact = leaks->stop == LIMPET_LEAKS_WHOLE && !leaks->is_swapped && !leaks->missed_bytes;
-	return limpet_leaks_sites_add(inquiry->target, limpet_process_reader(inquiry->process),
-				      &inquiry->round.graph, is_exact, leaks);
+	error = limpet_leaks_sites_add(inquiry->target, limpet_process_reader(inquiry->process),
+				       &inquiry->round.graph, is_exact, leaks);
+	/* They are another allocator's, or were not found. */
+	leaks->is_judged = has_blocks(leaks);
+	return error;
 }
 
 int limpet_leaks_read(const struct limpet_target *target,

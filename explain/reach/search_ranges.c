@@ -34,12 +34,19 @@ int limpet_search_ranges_add(struct limpet_search_ranges *ranges,
 
 /* ------------------------------------------------------------------ mappings */
 
-/* Memory that is mapped shared is not searched, nor a file that the process did not write to: it
- * holds no pointers of this process. */
+static bool is_private(const struct limpet_map *map)
+{
+	return map->perms[3] == 'p';
+}
+
+/* Not searched: a file that the process did not write to, which holds no pointers of this process.
+ */
 static bool is_searched(const struct limpet_map *map)
 {
-	if (map->perms[3] != 'p' || limpet_memory_reader_is_device(map->path))
+	if (limpet_memory_reader_is_device(map->path))
 		return false;
+	if (!is_private(map))
+		return map->perms[1] == 'w';
 	return map->inode || limpet_map_is_anonymous(map) || !strcmp(map->path, "[heap]") ||
 	       !strcmp(map->path, "[stack]") || limpet_begins(map->path, "[anon:");
 }
@@ -71,7 +78,8 @@ static int add_map(const struct limpet_search_facts *facts, const struct limpet_
 
 	for (uint64_t at = map->start; at < map->end && !error; at = end) {
 		const struct limpet_heap_range *heap, *stack, *local;
-		struct limpet_search_range range = {.start = at, .own = map->inode != 0};
+		struct limpet_search_range range = {.start = at,
+						    .own = map->inode && is_private(map)};
 
 		end = map->end;
 		heap = range_at(facts->heaps, at, &end);
@@ -83,7 +91,7 @@ static int add_map(const struct limpet_search_facts *facts, const struct limpet_
 		range.kind = heap                     ? LIMPET_SEARCHED_HEAP
 			     : local                  ? LIMPET_SEARCHED_LOCAL
 			     : stack || is_main_stack ? LIMPET_SEARCHED_STACK
-			     : map->inode             ? LIMPET_SEARCHED_DATA
+			     : range.own              ? LIMPET_SEARCHED_DATA
 						      : LIMPET_SEARCHED_MEMORY;
 		error = limpet_search_ranges_add(ranges, &range);
 	}
