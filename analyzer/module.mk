@@ -30,7 +30,8 @@ ANALYZER_SRC += \
 	analyzer/symbols/symbol_worker.c \
 	analyzer/symbols/symbolize.c \
 	analyzer/symbols/symtab.c \
-	analyzer/symbols/texts.c
+	analyzer/symbols/texts.c \
+	analyzer/symbols/variables.c \
 
 ANALYZER_SRC += \
 	analyzer/model/filter.c \

@@ -12,6 +12,14 @@ struct limpet_symbol {
 	uint32_t line;        /* 0 unknown */
 	bool inlined;         /* into the next one */
 };
+
+/* A variable with static storage at an address. Strings as above. */
+struct limpet_symbol_variable {
+	uint64_t start, bytes; /* 0: size unknown */
+	const char *name;      /* demangled */
+	const char *file;      /* NULL unknown */
+	uint32_t line;         /* 0 unknown */
+};
 #define LIMPET_SYMBOL_MAX_INLINED 32
 /* So many addresses are looked up at once. */
 #define LIMPET_SYMBOLIZER_BATCH 512u

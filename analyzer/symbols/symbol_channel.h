@@ -19,10 +19,13 @@ enum limpet_symbol_message_type {
 	LIMPET_SYMBOL_MAP,      /* count, ascending addresses, each minus the previous one; the last
 				   message has the map's descriptor */
 	LIMPET_SYMBOL_SCRIPT,   /* the same for places of a script (source_map.h), and its file */
+	LIMPET_SYMBOL_VARIABLE, /* address */
 	LIMPET_SYMBOL_FILE,     /* the wanted file, if there is one */
 	/* Answers. */
 	LIMPET_SYMBOL_OPENED, /* code, has lines, words */
 	LIMPET_SYMBOL_FRAMES, /* of the next addresses: count, frames of each */
+	LIMPET_SYMBOL_FOUND,  /* of VARIABLE: start, bytes, line, name, file; no name: none is there
+			       */
 	LIMPET_SYMBOL_DONE, /* code: the map, or the script's, was read; FRAMES follow if it is 0 */
 	LIMPET_SYMBOL_REFUSED, /* code, words: it could not be confined; it reads nothing */
 	/* Words: why debug information that is there cannot be read. Once, before an OPENED or

@@ -14,6 +14,7 @@
 #include "analyzer/symbols/symbol.h"
 #include "analyzer/symbols/symtab.h"
 #include "analyzer/symbols/texts.h"
+#include "analyzer/symbols/variables.h"
 
 /* A mangled name and the demangled one. */
 struct name {
@@ -476,4 +477,24 @@ int limpet_symbol_reader_resolve(struct limpet_symbol_reader *s, uint64_t addres
 	}
 	*ret_list = s->found;
 	return count;
+}
+
+void limpet_symbol_reader_variable(struct limpet_symbol_reader *s, uint64_t address,
+				   struct limpet_symbol_variable *ret_variable)
+{
+	struct limpet_variable found;
+	Dwarf_Addr bias = 0;
+
+	if (!limpet_variables_find(s->module, address, &found))
+		return;
+	s->is_go = false;
+	limpet_variables_find_line(dwfl_module_getdwarf(s->module, &bias), found.start - bias,
+				   &found);
+	*ret_variable = (struct limpet_symbol_variable){
+		.start = found.start,
+		.bytes = found.bytes,
+		.name = demangled(s, found.symbol),
+		.file = found.file ? intern_path(s, found.file) : NULL,
+		.line = found.line,
+	};
 }

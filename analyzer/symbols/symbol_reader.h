@@ -15,6 +15,7 @@
 
 struct limpet_symbol_reader;
 struct limpet_symbol;
+struct limpet_symbol_variable;
 
 /* Other files that are needed: each function returns a new descriptor or -errno. */
 struct limpet_symbol_files {
@@ -43,5 +44,9 @@ const char *limpet_symbol_reader_unread(const struct limpet_symbol_reader *reade
 /* As limpet_symbolizer_resolve(). */
 int limpet_symbol_reader_resolve(struct limpet_symbol_reader *reader, uint64_t address,
 				 const struct limpet_symbol **ret_list);
+
+/* The variable at an address; `ret_variable` is untouched if none is known. */
+void limpet_symbol_reader_variable(struct limpet_symbol_reader *reader, uint64_t address,
+				   struct limpet_symbol_variable *ret_variable);
 
 #endif

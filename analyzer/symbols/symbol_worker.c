@@ -173,6 +173,23 @@ static int resolve(struct worker *worker)
 	return code == 0 ? flush_frames(channel, 1) : code;
 }
 
+static int find_variable(struct worker *worker)
+{
+	struct limpet_symbol_channel *channel = &worker->channel;
+	struct limpet_symbol_variable found = {.name = NULL};
+	const uint64_t address = limpet_symbol_read(channel);
+
+	if (!worker->reader || !limpet_symbol_is_whole(channel))
+		return -EBADMSG;
+	limpet_symbol_reader_variable(worker->reader, address, &found);
+	limpet_symbol_append(channel, found.start);
+	limpet_symbol_append(channel, found.bytes);
+	limpet_symbol_append(channel, found.line);
+	limpet_symbol_append_text(channel, found.name);
+	limpet_symbol_append_text(channel, found.file);
+	return limpet_symbol_send(channel, LIMPET_SYMBOL_FOUND, -1);
+}
+
 static int add_addresses(struct worker *worker)
 {
 	struct limpet_symbol_channel *channel = &worker->channel;
@@ -314,6 +331,8 @@ static int serve(struct worker *worker)
 		return open_module(worker);
 	case LIMPET_SYMBOL_RESOLVE:
 		return resolve(worker);
+	case LIMPET_SYMBOL_VARIABLE:
+		return find_variable(worker);
 	case LIMPET_SYMBOL_MAP:
 		return read_map(worker);
 	case LIMPET_SYMBOL_SCRIPT:

@@ -684,6 +684,44 @@ int limpet_symbolizer_resolve(struct limpet_symbolizer *s, uint64_t address,
 	return answer ? answer->count : 0;
 }
 
+static int query_variable(struct limpet_symbolizer *s, uint64_t address,
+			  struct limpet_symbol_variable *ret)
+{
+	struct limpet_symbol_variable found;
+	int code;
+
+	begin_wait(s);
+	limpet_symbol_append(&s->channel, address);
+	code = limpet_symbol_send(&s->channel, LIMPET_SYMBOL_VARIABLE, -1);
+	if (code == 0)
+		code = receive(s, LIMPET_SYMBOL_FOUND);
+	if (code < 0)
+		return code;
+	found.start = limpet_symbol_read(&s->channel);
+	found.bytes = limpet_symbol_read(&s->channel);
+	found.line = (uint32_t)limpet_cursor_limited(&s->channel.cursor, UINT32_MAX);
+	found.name = read_text(s);
+	found.file = read_text(s);
+	if (!limpet_symbol_is_whole(&s->channel) || found.start > address)
+		return -EBADMSG;
+	*ret = found;
+	return 0;
+}
+
+bool limpet_symbolizer_variable(struct limpet_symbolizer *s, uint64_t address,
+				struct limpet_symbol_variable *ret_variable)
+{
+	struct limpet_symbol_variable found;
+	int code = s->failure || s->is_map ? -ENOENT : query_variable(s, address, &found);
+
+	if (code < 0 && code != -ENOENT)
+		give_up(s, code);
+	if (code < 0 || !found.name)
+		return false;
+	*ret_variable = found;
+	return true;
+}
+
 /* ------------------------------------------------------------------ perf maps */
 
 static int request_map(struct limpet_symbolizer *s, int fd, const uint64_t *addresses, size_t count)

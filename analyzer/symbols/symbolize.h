@@ -88,4 +88,9 @@ void limpet_symbolizer_prepare(struct limpet_symbolizer *symbolizer, const uint6
 int limpet_symbolizer_resolve(struct limpet_symbolizer *symbolizer, uint64_t address,
 			      const struct limpet_symbol **ret_list);
 
+/* The variable with static storage at this address, as in the file's headers. False: none is known.
+ * Its strings live as long as the symbolizer. Takes a walk over the debug information. */
+bool limpet_symbolizer_variable(struct limpet_symbolizer *symbolizer, uint64_t address,
+				struct limpet_symbol_variable *ret_variable);
+
 #endif
