@@ -12,6 +12,7 @@ int limpet_cmd_demo(int argc, char **argv);
 int limpet_cmd_doctor(int argc, char **argv);
 int limpet_cmd_explain(int argc, char **argv);
 int limpet_cmd_leaks(int argc, char **argv);
+int limpet_cmd_holders(int argc, char **argv);
 int limpet_cmd_stacks(int argc, char **argv);
 int limpet_cmd_report(int argc, char **argv);
 int limpet_cmd_seal(int argc, char **argv);

@@ -26,6 +26,8 @@ static const struct command commands[] = {
 	 "what its resident memory is used for, and what is free"},
 	{"leaks", limpet_cmd_leaks, "leaks PID",
 	 "which blocks of its heap nothing points to any more"},
+	{"holders", limpet_cmd_holders, "holders PID ADDR",
+	 "who holds a block of its heap, and what it retains"},
 	{"stacks", limpet_cmd_stacks, "stacks PID", "where each of its threads stands"},
 	{"attach", limpet_cmd_attach, "attach PID", "capture the heap of a running process"},
 	{"run", limpet_cmd_run, "run COMMAND...", "capture a command from its entry point on"},
@@ -52,6 +54,7 @@ static int print_help(void)
 		printf("  %-16s %s\n", commands[i].usage, commands[i].summary);
 	printf("\nA first session: limpet attach 4711 -d 10m; limpet report node.4711.limpet\n"
 	       "Exit: 0 done, 1 failed, 2 usage, 3 refused, 4 losses, 5 dormant agent, 6 --fail-on\n");
+	       "Status: 0 done, 1 failed, 2 usage, 3 refused, 4 losses, 5 dormant, 6 --fail-on\n");
 	return limpet_ui_finish(LIMPET_EXIT_OK);
 }
 

@@ -4,6 +4,7 @@ READER_CLI_SRC := \
 	cli/cmd_diff.c \
 	cli/cmd_explain.c \
 	cli/cmd_export.c \
+	cli/cmd_holders.c \
 	cli/cmd_html.c \
 	cli/cmd_report.c \
 	cli/cmd_seal.c \
@@ -16,6 +17,7 @@ READER_CLI_SRC := \
 	cli/explain_trace.c \
 	cli/find_program.c \
 	cli/heap_findings.c \
+	cli/holders_print.c \
 	cli/html_file.c \
 	cli/json_output.c \
 	cli/libraries.c \
@@ -39,6 +41,7 @@ READER_CLI_SRC := \
 	cli/top_screen.c \
 	cli/top_source.c \
 	cli/ui.c \
+	cli/variable_names.c \
 	cli/view_options.c
 
 # And what needs a process.

@@ -43,6 +43,9 @@ EXPLAIN_SRC := \
 	explain/runtimes/v8_walk.c \
 	explain/reach/block_table.c \
 	explain/reach/frozen_copy.c \
+	explain/reach/holder_search.c \
+	explain/reach/holder_types.c \
+	explain/reach/holders.c \
 	explain/reach/leak_candidates.c \
 	explain/reach/leaks_sites.c \
 	explain/reach/leaks.c \

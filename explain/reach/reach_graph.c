@@ -131,15 +131,18 @@ static int add_heap(struct limpet_reach_graph *graph, uint64_t address, const ui
 
 /* ------------------------------------------------------------------ from elsewhere */
 
-static int add_hold(struct limpet_reach_graph *graph, uint64_t address, uint32_t block)
+static int add_hold(struct limpet_reach_graph *graph, const struct limpet_reach_hold *hold)
 {
-	if (graph->hold_count == LIMPET_REACH_HOLDS_LIMIT)
+	if (graph->hold_count ==
+	    (graph->keeps_all_holds ? LIMPET_REACH_ALL_HOLDS_LIMIT : LIMPET_REACH_HOLDS_LIMIT)) {
+		graph->holds_are_cut = true;
 		return 0;
+	}
 	if (limpet_reserve(&graph->holds, &graph->hold_capacity, graph->hold_count + 1,
 			   sizeof(*graph->holds)) < 0 ||
 	    !graph->holds)
 		return -ENOMEM;
-	graph->holds[graph->hold_count++] = (struct limpet_reach_hold){address, block};
+	graph->holds[graph->hold_count++] = *hold;
 	return 0;
 }
 
@@ -170,28 +173,42 @@ static int add_stack(struct limpet_reach_graph *graph, uint64_t at, const uint64
 			continue;
 		blocks->flags[to] |= is_inside(blocks, to, address) ? LIMPET_BLOCK_STACK_INSIDE
 								    : LIMPET_BLOCK_STACK_START;
-		error = add_hold(graph, at + 8 * i, to);
+		error = add_hold(graph, &(struct limpet_reach_hold){
+						.address = at + 8 * i,
+						.block = to,
+						.kind = LIMPET_SEARCHED_STACK,
+						.is_inside = is_inside(blocks, to, address)});
 	}
 	return error;
 }
 
-static void add_roots(struct limpet_reach_graph *graph, const uint64_t *words, size_t count)
+static int add_roots(struct limpet_reach_graph *graph, const struct limpet_search_range *range,
+		     uint64_t at, const uint64_t *words, size_t count)
 {
 	struct limpet_block_table *blocks = &graph->blocks;
 	const uint64_t low = blocks->low, span = blocks->high - low;
+	int error = 0;
 
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count && !error; i++) {
 		const uint64_t address = words[i] & LIMPET_REACH_ADDRESS_MASK;
 		uint32_t to;
 
 		if (address - low >= span)
 			continue;
 		to = limpet_block_table_find(blocks, address);
-		if (to != LIMPET_NO_BLOCK)
-			blocks->flags[to] |= is_inside(blocks, to, address)
-						     ? LIMPET_BLOCK_ROOT_INSIDE
-						     : LIMPET_BLOCK_ROOT_START;
+		if (to == LIMPET_NO_BLOCK)
+			continue;
+		blocks->flags[to] |= is_inside(blocks, to, address) ? LIMPET_BLOCK_ROOT_INSIDE
+								    : LIMPET_BLOCK_ROOT_START;
+		if (graph->keeps_all_holds)
+			error = add_hold(graph,
+					 &(struct limpet_reach_hold){
+						 .address = at + 8 * i,
+						 .block = to,
+						 .kind = (uint8_t)range->kind,
+						 .is_inside = is_inside(blocks, to, address)});
 	}
+	return error;
 }
 
 int limpet_reach_graph_words(void *context, const struct limpet_search_range *range,
@@ -203,6 +220,5 @@ int limpet_reach_graph_words(void *context, const struct limpet_search_range *ra
 		return add_heap(graph, address, words, count);
 	if (range->kind == LIMPET_SEARCHED_STACK)
 		return add_stack(graph, address, words, count);
-	add_roots(graph, words, count);
-	return 0;
+	return add_roots(graph, range, address, words, count);
 }

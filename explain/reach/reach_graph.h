@@ -19,6 +19,7 @@
 #define LIMPET_REACH_CHUNK_BYTES 16u
 #define LIMPET_REACH_EDGES_LIMIT ((size_t)128 << 20) /* 512 MiB */
 #define LIMPET_REACH_HOLDS_LIMIT ((size_t)64 << 10)
+#define LIMPET_REACH_ALL_HOLDS_LIMIT ((size_t)16 << 20) /* 256 MiB */
 
 /* Flags of a block: what points to it from outside of blocks, and what it is. */
 enum {
@@ -30,10 +31,13 @@ enum {
 	LIMPET_BLOCK_CLASS_SHIFT = 5
 };
 
-/* A word of a stack that points to a block. */
+/* A word outside of blocks that points to one. */
 struct limpet_reach_hold {
 	uint64_t address;
 	uint32_t block;
+	uint8_t kind;      /* enum limpet_searched */
+	uint8_t is_inside; /* an interior pointer */
+	uint8_t is_out;    /* for the caller; 0 */
 };
 
 /* Begins as all zeros. 8 bytes a block, and 4 an edge. */
@@ -49,7 +53,9 @@ struct limpet_reach_graph {
 	bool is_cut; /* there were more edges: what they lead to counts as held by a root */
 	struct limpet_reach_hold *holds; /* from stacks, the first ones */
 	size_t hold_count, hold_capacity;
-	size_t filled; /* private: blocks whose first edge is known */
+	bool keeps_all_holds; /* set before words are added: those from other memory, too */
+	bool holds_are_cut;   /* there were more */
+	size_t filled;        /* private: blocks whose first edge is known */
 };
 #define LIMPET_EDGE_INSIDE UINT32_C(0x80000000)
 static inline uint32_t limpet_edge_to(uint32_t edge)

@@ -207,7 +207,7 @@ static int read_stacks(const struct limpet_reach_look *look, struct limpet_reach
 int limpet_reach_round_read(const struct limpet_reach_look *look,
 			    struct limpet_reach_round *ret_round)
 {
-	struct limpet_reach_round round = {.bytes = 0};
+	struct limpet_reach_round round = {.graph.keeps_all_holds = look->keeps_all_holds};
 	struct limpet_search_ranges ranges = {0};
 	int error = read_blocks(look, &round);
 

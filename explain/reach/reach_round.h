@@ -13,7 +13,8 @@ struct limpet_reach_look {
 	 * on, sorted, and these words as if they were on a stack. NULL: whole stacks are. */
 	const uint64_t *stack_pointers, *registers;
 	size_t stack_pointer_count, register_count;
-	bool heap_first; /* read the heap before the roots: the other way round than before */
+	bool keeps_all_holds; /* of the graph */
+	bool heap_first;      /* read the heap before the roots: the other way round than before */
 };
 
 /* Begins as all zeros. */

@@ -57,8 +57,8 @@ reports() {
 }
 
 # Keys of heaps that few programs have.
-@test "examples of explain, leaks and stacks with every key" {
-	fits "$root"/test/schema/{explain,leaks,stacks}.json
+@test "examples of explain, holders, leaks and stacks with every key" {
+	fits "$root"/test/schema/{explain,holders,leaks,stacks}.json
 }
 
 @test "status, doctor, explain, leaks and stacks" {
