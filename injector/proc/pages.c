@@ -13,12 +13,18 @@
 
 #include "common/array.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/proc_files.h"
 #include "injector/proc/target_process.h"
 
 #define PAGE 4096u
 /* Bytes per request. The kernel holds the lock of the process's mappings against mmap(2) during a
  * request: a millisecond for 1 GiB whose page tables all exist. */
 #define SCAN_BYTES (UINT64_C(1) << 30)
+/* Where nothing was found the next request is twice as large. It may lead over page tables of
+ * memory that was given back, two microseconds each: of no more than TABLES_BYTES, so that the lock
+ * is held for 16 ms at most. */
+#define SCAN_MOST_BYTES (UINT64_C(256) << 30)
+#define TABLES_BYTES (UINT64_C(32) << 20)
 #define READ_PAGES 16384u
 /* For larger mappings it pays to find out whether they are empty. In a process that holds more
  * memory than this the answer, a walk over all page tables, takes too long. */
@@ -45,8 +51,9 @@ struct limpet_pages {
 	bool can_scan, empty_known, present_only, exact, zero_known;
 	struct limpet_page_range *empty; /* large mappings, sorted by address */
 	size_t empty_count, empty_capacity;
-	uint64_t zero_frame;              /* of the kernel's page of zeros; 0: hidden */
-	struct limpet_page_range *shared; /* mappings with pages that others map, too */
+	uint64_t scan_bytes, scan_most_bytes; /* of the next request; 0: not known yet */
+	uint64_t zero_frame;                  /* of the kernel's page of zeros; 0: hidden */
+	struct limpet_page_range *shared;     /* mappings with pages that others map, too */
 	size_t shared_count, shared_capacity;
 	struct pages_region regions[LIMPET_PAGES_RANGES];
 	uint64_t entries[READ_PAGES];
@@ -61,6 +68,7 @@ int limpet_pages_new(const struct limpet_target *target, enum limpet_pages_way w
 		return -ENOMEM;
 	pages->pid = limpet_proc_resident(target->pid);
 	pages->can_scan = way == LIMPET_PAGES_SCAN;
+	pages->scan_bytes = SCAN_BYTES;
 	pages->pagemap = limpet_proc_open(target, "pagemap", O_RDONLY);
 	*ret = pages;
 	return 0;
@@ -95,6 +103,32 @@ bool limpet_pages_can_scan(const struct limpet_pages *pages)
 
 /* ---------------------------------------------------------------- by PAGEMAP_SCAN */
 
+static uint64_t scan_most_bytes(const struct limpet_pages *pages)
+{
+	LIMPET_FREE char *text = NULL;
+	const char *tables;
+	size_t bytes;
+
+	if (limpet_proc_file_read(pages->pid, "status", &text, &bytes) < 0)
+		return SCAN_BYTES;
+	tables = limpet_proc_status_value(text, "VmPTE");
+	return tables && strtoull(tables, NULL, 10) * 1024 <= TABLES_BYTES ? SCAN_MOST_BYTES
+									   : SCAN_BYTES;
+}
+
+/* `all`: the last request was as large as it may be, and found nothing. */
+static void set_scan_bytes(struct limpet_pages *pages, bool all)
+{
+	if (!all) {
+		pages->scan_bytes = SCAN_BYTES;
+		return;
+	}
+	if (!pages->scan_most_bytes)
+		pages->scan_most_bytes = scan_most_bytes(pages);
+	if (pages->scan_bytes < pages->scan_most_bytes)
+		pages->scan_bytes *= 2;
+}
+
 /* Any failure: this kernel cannot tell, or limpet is not allowed to ask. */
 static int scan_ranges(struct limpet_pages *pages, uint64_t start, uint64_t end, bool own,
 		       struct limpet_page_range *ret, uint64_t *ret_at)
@@ -103,7 +137,7 @@ static int scan_ranges(struct limpet_pages *pages, uint64_t start, uint64_t end,
 	struct pages_scan scan = {
 		.size = sizeof(scan),
 		.start = start,
-		.end = end - start > SCAN_BYTES ? start + SCAN_BYTES : end,
+		.end = end - start > pages->scan_bytes ? start + pages->scan_bytes : end,
 		.vec = (uint64_t)(uintptr_t)pages->regions,
 		.vec_len = LIMPET_PAGES_RANGES,
 		.max_pages = READ_PAGES,
@@ -122,6 +156,8 @@ static int scan_ranges(struct limpet_pages *pages, uint64_t start, uint64_t end,
 	for (int i = 0; i < count; i++)
 		ret[i] = (struct limpet_page_range){pages->regions[i].start, pages->regions[i].end};
 	*ret_at = scan.walk_end;
+	if (count || scan.end < end)
+		set_scan_bytes(pages, !count && scan.walk_end == scan.end);
 	return count;
 }
 

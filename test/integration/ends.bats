@@ -138,7 +138,7 @@ page_tables() {
 	sed -n 's/^VmPTE:[[:space:]]*\([0-9]*\) kB$/\1/p' "/proc/$1/status"
 }
 
-# What is there is asked for in steps of a GiB; to read about each page would take two hundred thousand calls, and to
+# What is there is asked for in steps of a GiB and more; to read about each page would take two hundred thousand calls, and to
 # look at each a page table.
 # bats test_tags=release
 @test "terabytes that were never touched: left in few steps, copies put back" {

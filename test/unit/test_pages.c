@@ -232,9 +232,43 @@ static void test_shared_pages_are_not_left_out(void **state)
 	munmap(memory, (size_t)PAGES * PAGE);
 }
 
+/* Memory that was never touched is asked for in few steps, and no page after it is missed. */
+static void test_terabytes_take_few_requests(void **state)
+{
+	const uint64_t bytes = UINT64_C(4) << 40, touched = UINT64_C(3) << 40;
+	uint8_t *memory =
+		mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	const uint64_t start = (uint64_t)(uintptr_t)memory;
+	struct limpet_page_range ranges[LIMPET_PAGES_RANGES];
+	struct limpet_pages *pages;
+	unsigned requests = 0, found = 0;
+
+	(void)state;
+	assert_true(memory != MAP_FAILED);
+	assert_int_equal(mprotect(memory + touched, PAGE, PROT_READ | PROT_WRITE), 0);
+	memory[touched] = 1;
+	assert_int_equal(limpet_pages_new(target_of(getpid()), LIMPET_PAGES_SCAN, &pages), 0);
+	for (uint64_t at = start; at < start + bytes; requests++) {
+		int count = limpet_pages_next(pages, at, start + bytes, false, ranges, &at);
+
+		if (!limpet_pages_can_scan(pages))
+			limpet_skip("this kernel cannot be asked which pages there are");
+		assert_true(count >= 0);
+		if (count)
+			assert_int_equal(ranges[0].start, start + touched);
+		found += (unsigned)count;
+	}
+	assert_int_equal(found, 1);
+	/* 1 GiB, 2 GiB... 256 GiB, twice: a page makes it begin anew. */
+	assert_in_range(requests, 1, 48);
+	limpet_pages_free(pages);
+	munmap(memory, bytes);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_terabytes_take_few_requests),
 		cmocka_unit_test(test_counts_what_was_touched),
 		cmocka_unit_test(test_tells_pages_of_files),
 		cmocka_unit_test(test_nobody),
