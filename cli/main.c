@@ -53,7 +53,6 @@ static int print_help(void)
 	for (size_t i = 0; i < LIMPET_COUNT_OF(commands); i++)
 		printf("  %-16s %s\n", commands[i].usage, commands[i].summary);
 	printf("\nA first session: limpet attach 4711 -d 10m; limpet report node.4711.limpet\n"
-	       "Exit: 0 done, 1 failed, 2 usage, 3 refused, 4 losses, 5 dormant agent, 6 --fail-on\n");
 	       "Status: 0 done, 1 failed, 2 usage, 3 refused, 4 losses, 5 dormant, 6 --fail-on\n");
 	return limpet_ui_finish(LIMPET_EXIT_OK);
 }

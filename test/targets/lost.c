@@ -70,7 +70,7 @@ TARGET_FRAME static void scrub(void)
 {
 	volatile char below[32768];
 
-	memset((void *)below, 0, sizeof(below));
+	memset((void *)(uintptr_t)below, 0, sizeof(below));
 	TARGET_KEEP_FRAME();
 }
 
