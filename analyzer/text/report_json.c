@@ -110,7 +110,7 @@ static json_t *capture_object(const struct limpet_report *report)
 
 	return json_pack(
 		"{s:o,s:o,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b,s:b,s:b,s:o,s:o,"
-		"s:o,s:o,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}",
+		"s:o,s:o,s:b,s:o,s:o,s:o,s:o,s:o,s:o}",
 		"mode", target->known ? json_string(mode) : json_null(), "end",
 		end->end == LIMPET_END_UNKNOWN ? json_null()
 					       : json_string(limpet_trace_end_word(end->end)),
@@ -138,11 +138,21 @@ static json_t *capture_object(const struct limpet_report *report)
 		"incomplete_because", because[0] ? limpet_json_text(because) : json_null(),
 		"incomplete_reasons", limpet_losses_json_keys(model, true), "inexact_reasons",
 		limpet_losses_json_keys(model, false), "losses", limpet_losses_json(model),
-		"dropped", own ? dropped_object(model) : json_null(), "agent_resident_bytes",
-		limpet_json_known(end->agent_resident_bytes), "names", limpet_json_names(model),
-		"recorder", limpet_json_text(target->recorder), "damaged_lines",
-		limpet_json_number(model->damage->bad_lines), "labels",
-		labels_object(target->labels));
+		"dropped", own ? dropped_object(model) : json_null());
+}
+
+static json_t *whole_capture_object(const struct limpet_report *report)
+{
+	const struct limpet_model *model = report->model;
+	json_t *object = capture_object(report);
+
+	object = limpet_json_set(object, "agent_resident_bytes",
+				 limpet_json_known(model->end->agent_resident_bytes));
+	object = limpet_json_set(object, "names", limpet_json_names(model));
+	object = limpet_json_set(object, "recorder", limpet_json_text(model->target->recorder));
+	object = limpet_json_set(object, "damaged_lines",
+				 limpet_json_number(model->damage->bad_lines));
+	return limpet_json_set(object, "labels", labels_object(model->target->labels));
 }
 
 /* The ranges of the four figures that have one. */
@@ -195,6 +205,27 @@ static json_t *set_bounds(json_t *object, const struct limpet_model_bounds *boun
 	return object;
 }
 
+/* What other profilers do not say. */
+static json_t *forget_unrecorded(json_t *object)
+{
+	static const char *const of_limpet[] = {"reallocations",
+						"foreign_frees",
+						"foreign_freed_bytes",
+						"inferred_frees",
+						"untracked_allocations",
+						"untracked_bytes",
+						"mmaps",
+						"mmap_bytes",
+						"munmaps",
+						"unmapped_bytes",
+						"foreign_unmapped_bytes",
+						"mapped_bytes"};
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(of_limpet); i++)
+		object = limpet_json_set(object, of_limpet[i], json_null());
+	return object;
+}
+
 static json_t *totals_object(const struct limpet_model *model, bool is_filtered)
 {
 	const struct limpet_model_totals *totals = &model->totals;
@@ -228,19 +259,6 @@ static json_t *totals_object(const struct limpet_model *model, bool is_filtered)
 	/* What samples do not say; nor do filters, as it is not known which threads and stacks
 	 * older blocks were of. */
 	static const char *const of_older[] = {"foreign_frees", "foreign_freed_bytes"};
-	/* What other profilers do not say. */
-	static const char *const of_limpet[] = {"reallocations",
-						"foreign_frees",
-						"foreign_freed_bytes",
-						"inferred_frees",
-						"untracked_allocations",
-						"untracked_bytes",
-						"mmaps",
-						"mmap_bytes",
-						"munmaps",
-						"unmapped_bytes",
-						"foreign_unmapped_bytes",
-						"mapped_bytes"};
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(list); i++)
 		object = limpet_json_set(object, list[i].key, limpet_json_number(list[i].value));
@@ -252,8 +270,8 @@ static json_t *totals_object(const struct limpet_model *model, bool is_filtered)
 	for (size_t i = 0; i < LIMPET_COUNT_OF(of_older) && (model->sample_bytes || is_filtered);
 	     i++)
 		object = limpet_json_set(object, of_older[i], json_null());
-	for (size_t i = 0; i < LIMPET_COUNT_OF(of_limpet) && limpet_model_is_imported(model); i++)
-		object = limpet_json_set(object, of_limpet[i], json_null());
+	if (limpet_model_is_imported(model))
+		object = forget_unrecorded(object);
 	/* A freed block has a size: 0 bytes mean that no size was known. */
 	if (totals->foreign_frees && !totals->foreign_freed_bytes)
 		object = limpet_json_set(object, "foreign_freed_bytes", json_null());
@@ -522,7 +540,7 @@ void limpet_report_json_print_head(struct limpet_report *report,
 
 	limpet_parts_last(model, &parts);
 	limpet_json_member(printer, "target", target_object(model->target));
-	limpet_json_member(printer, "capture", capture_object(report));
+	limpet_json_member(printer, "capture", whole_capture_object(report));
 	limpet_json_members_of_time(printer, model);
 	limpet_json_member(printer, "marks", marks_array(model));
 	limpet_json_member(printer, "totals", totals_object(model, report->options.hidden != NULL));
