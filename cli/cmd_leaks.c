@@ -69,7 +69,7 @@ static int show_target(const struct leaks_options *options, const struct limpet_
 							    : (int)LIMPET_EXIT_FAILED);
 	shown.command = preflight->name;
 	status = print(options, &shown);
-	if (!leaks.is_judged && status == LIMPET_EXIT_OK)
+	if (!leaks.is_judged && options->fail_on_lost)
 		status = LIMPET_EXIT_FAILED;
 	limpet_leaks_done(&leaks);
 	return status;

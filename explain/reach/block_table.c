@@ -97,6 +97,18 @@ uint32_t limpet_block_table_find(const struct limpet_block_table *table, uint64_
 									       : LIMPET_NO_BLOCK;
 }
 
+uint32_t limpet_block_table_pointed(const struct limpet_block_table *table, uint64_t address)
+{
+	size_t above;
+
+	if (address < table->low || address > table->high)
+		return LIMPET_NO_BLOCK;
+	above = count_up_to(table, address);
+	return above && address <= limpet_block_end(table, (uint32_t)above - 1)
+		       ? (uint32_t)above - 1
+		       : LIMPET_NO_BLOCK;
+}
+
 size_t limpet_block_table_from(const struct limpet_block_table *table, uint64_t address)
 {
 	const size_t above = count_up_to(table, address);

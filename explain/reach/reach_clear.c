@@ -39,7 +39,7 @@ static void clear_words(struct clearing *clearing, const uint64_t *words, size_t
 	for (size_t i = 0; i < count; i++) {
 		const uint64_t address = words[i] & LIMPET_REACH_ADDRESS_MASK;
 
-		clear(clearing, limpet_block_table_find(blocks, address));
+		clear(clearing, limpet_block_table_pointed(blocks, address));
 		if (of_stack)
 			clear(clearing,
 			      limpet_block_table_find(blocks, address + LIMPET_REACH_CHUNK_BYTES));

@@ -86,9 +86,9 @@ static int add_words(struct limpet_reach_graph *graph, uint32_t from, const uint
 		uint32_t to;
 		int error;
 
-		if (address - low >= span)
+		if (address - low > span)
 			continue;
-		to = limpet_block_table_find(&graph->blocks, address);
+		to = limpet_block_table_pointed(&graph->blocks, address);
 		if (to == LIMPET_NO_BLOCK)
 			continue;
 		error = add_edge(graph, from, to, is_inside(&graph->blocks, to, address));
@@ -165,7 +165,7 @@ static int add_stack(struct limpet_reach_graph *graph, uint64_t at, const uint64
 
 	for (size_t i = 0; i < count && !error; i++) {
 		const uint64_t address = words[i] & LIMPET_REACH_ADDRESS_MASK;
-		const uint32_t to = limpet_block_table_find(blocks, address);
+		const uint32_t to = limpet_block_table_pointed(blocks, address);
 
 		if (address % 16 == 0)
 			note_chunk(graph, address);
@@ -193,9 +193,9 @@ static int add_roots(struct limpet_reach_graph *graph, const struct limpet_searc
 		const uint64_t address = words[i] & LIMPET_REACH_ADDRESS_MASK;
 		uint32_t to;
 
-		if (address - low >= span)
+		if (address - low > span)
 			continue;
-		to = limpet_block_table_find(blocks, address);
+		to = limpet_block_table_pointed(blocks, address);
 		if (to == LIMPET_NO_BLOCK)
 			continue;
 		blocks->flags[to] |= is_inside(blocks, to, address) ? LIMPET_BLOCK_ROOT_INSIDE
