@@ -1,6 +1,12 @@
 // What the programs of known truth in Rust share: see planted.h.
-use std::hint::black_box;
 use std::io::Write;
+
+/// std::hint::black_box(), which came with Rust 1.66.
+pub fn black_box<T>(value: T) -> T {
+    let copy = unsafe { std::ptr::read_volatile(&value) };
+    std::mem::forget(value);
+    copy
+}
 
 #[inline(never)]
 fn wipe() {

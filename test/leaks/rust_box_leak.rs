@@ -6,7 +6,7 @@ static KEPT: Mutex<Vec<&'static [u8; 104]>> = Mutex::new(Vec::new());
 
 #[inline(never)]
 fn make_config() -> &'static [u8; 104] {
-    Box::leak(Box::new(std::hint::black_box([0u8; 104])))
+    Box::leak(Box::new(planted::black_box([0u8; 104])))
 }
 
 fn main() {

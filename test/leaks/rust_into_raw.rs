@@ -9,7 +9,7 @@ static USER_DATA: [AtomicPtr<State>; 20] = [NONE; 20];
 
 #[inline(never)]
 fn make_state() -> *const State {
-    Arc::into_raw(Arc::new(std::hint::black_box([0; 13])))
+    Arc::into_raw(Arc::new(planted::black_box([0; 13])))
 }
 
 fn main() {
@@ -17,7 +17,7 @@ fn main() {
         for place in &USER_DATA {
             place.store(make_state() as *mut State, Ordering::Relaxed);
         }
-        std::hint::black_box(&USER_DATA);
+        planted::black_box(&USER_DATA);
     });
     planted::rest();
 }

@@ -14,7 +14,7 @@ fn make_pair() {
     let first = Rc::new(Peer::default());
     let second = Rc::new(Peer { other: RefCell::new(Some(first.clone())), name: [7; 6] });
     *first.other.borrow_mut() = Some(second.clone());
-    std::hint::black_box(first.name[0] + second.name[1]);
+    planted::black_box(first.name[0] + second.name[1]);
 }
 
 fn main() {
