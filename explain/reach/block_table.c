@@ -7,6 +7,7 @@
 
 /* Two levels: a leaf for each GiB, with the number + 1 of the first block that starts in each page;
  * 0: none does. A search starts from there; in a page where none starts, it goes over all. */
+#define CHUNK_ALIGN 16u /* of glibc's malloc: a block ends 8 bytes beyond a multiple of it */
 #define PAGE_SHIFT 12u
 #define LEAF_SHIFT 30u
 #define LEAF_PAGES ((size_t)1 << (LEAF_SHIFT - PAGE_SHIFT))
@@ -99,12 +100,15 @@ uint32_t limpet_block_table_find(const struct limpet_block_table *table, uint64_
 
 uint32_t limpet_block_table_pointed(const struct limpet_block_table *table, uint64_t address)
 {
+	const uint32_t block = limpet_block_table_find(table, address);
 	size_t above;
 
-	if (address < table->low || address > table->high)
-		return LIMPET_NO_BLOCK;
+	/* Where a block with a mapping of its own ends, another mapping begins. */
+	if (block != LIMPET_NO_BLOCK || address % CHUNK_ALIGN == 0 || address < table->low ||
+	    address > table->high)
+		return block;
 	above = count_up_to(table, address);
-	return above && address <= limpet_block_end(table, (uint32_t)above - 1)
+	return above && address == limpet_block_end(table, (uint32_t)above - 1)
 		       ? (uint32_t)above - 1
 		       : LIMPET_NO_BLOCK;
 }

@@ -41,7 +41,8 @@ static inline uint64_t limpet_block_end(const struct limpet_block_table *table, 
 }
 /* The one that holds this address, or LIMPET_NO_BLOCK. */
 uint32_t limpet_block_table_find(const struct limpet_block_table *table, uint64_t address);
-/* The same for a pointer, which may be one past the end. */
+/* The same for a pointer, which may be one past the end, but of a block with a mapping of its own.
+ */
 uint32_t limpet_block_table_pointed(const struct limpet_block_table *table, uint64_t address);
 /* The first one that ends above this address; `count` if there is none. */
 size_t limpet_block_table_from(const struct limpet_block_table *table, uint64_t address);

@@ -179,7 +179,8 @@ static void test_table(void **state)
 	assert_int_equal(limpet_block_table_find(&table, 0x1000), 0);
 	assert_int_equal(limpet_block_table_find(&table, 0x8fff), 0);
 	assert_int_equal(limpet_block_table_find(&table, 0x9000), LIMPET_NO_BLOCK);
-	assert_int_equal(limpet_block_table_pointed(&table, 0x9000), 0);
+	assert_int_equal(limpet_block_table_pointed(&table, 0x9000), LIMPET_NO_BLOCK);
+	assert_int_equal(limpet_block_table_pointed(&table, 0x9ff8), 1);
 	assert_int_equal(limpet_block_table_find(&table, 0x9ff7), 1);
 	assert_int_equal(limpet_block_table_find(&table, 0x9ff8), LIMPET_NO_BLOCK);
 	assert_int_equal(limpet_block_table_find(&table, UINT64_C(0x800000000000)), 2);
