@@ -105,7 +105,7 @@ static int compile_module(const struct limpet_target *target, const struct limpe
 		bytes = MAX_EH_FRAME;
 	if (!limpet_module_spend(module, bytes))
 		return -EFBIG;
-	section = malloc(bytes);
+	section = malloc(bytes + 1);
 	if (!section)
 		return -ENOMEM;
 	got = limpet_module_read_some(target, module, address, section, bytes);
