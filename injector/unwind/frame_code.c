@@ -289,7 +289,7 @@ enum next { NEXT_GO_ON, NEXT_END, NEXT_CONTRADICTS };
 static enum next step(struct reader *reader, uint32_t number, struct path *path)
 {
 	struct owner *owner = &reader->owners[number];
-	struct limpet_frame_effect effect;
+	struct limpet_frame_effect effect = {.flow = LIMPET_FLOW_NEXT};
 
 	limpet_frame_step(reader->insn, &path->state, &path->registers, &effect);
 	path->offset += reader->insn->size;

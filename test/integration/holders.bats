@@ -120,7 +120,7 @@ refuses() {
 	refuses "did you mean 'held::Session'?" --type held::Sesion
 	refuses "there are objects of held::Session, held::Registry" --type absent
 	LIMPET_DEBUG=1 who second
-	! grep PTRACE holders.err
+	! grep PTRACE holders.err || fail "it was stopped"
 	finish held
 }
 

@@ -9,9 +9,9 @@ teardown() { end; }
 # On a machine that is busy all threads may not stop in 20 ms: what is judged here is not the time.
 stop_limit=5s
 
-# leaks [OPTION...]: of the target, into leaks.json.
+# Of the target, into leaks.json.
 leaks() {
-	within 120 "$LIMPET" leaks "$pid" --max-stop "$stop_limit" --json "$@" >leaks.json 2>leaks.err ||
+	within 120 "$LIMPET" leaks "$pid" --max-stop "$stop_limit" --json >leaks.json 2>leaks.err ||
 		fail "limpet leaks: $(<leaks.err)"
 }
 
@@ -68,7 +68,7 @@ finds_planted() {
 	says '.lost.definitely.blocks == 0 and .lost.indirectly.blocks == 0'
 	# The word of the stack that is no longer in use holds a block here.
 	says '.lost.probably.blocks == 74 and .lost.stack_only.blocks == 2'
-	! grep PTRACE leaks.err
+	! grep PTRACE leaks.err || fail "it was stopped"
 	finish lost
 }
 

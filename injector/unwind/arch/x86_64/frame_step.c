@@ -1,7 +1,5 @@
 #include "injector/unwind/frame_step.h"
 
-#include <string.h>
-
 /* Frames larger than that are taken for nonsense. */
 #define DEPTH_MAX (16 << 20)
 #define TABLE_MAX 4096u
@@ -315,7 +313,7 @@ void limpet_frame_step(const cs_insn *insn, struct limpet_frame_state *state,
 {
 	struct step step = {insn, &insn->detail->x86, state, path, ret};
 
-	memset(ret, 0, sizeof(*ret));
+	*ret = (struct limpet_frame_effect){.flow = LIMPET_FLOW_NEXT};
 	if (flows(&step))
 		return;
 	switch (insn->id) {
