@@ -19,9 +19,9 @@
 
 static const char help_usage[] =
 	"Usage: limpet demo\n"
-	"Starts a small server that leaks memory, captures it for five seconds, and reports:\n"
-	"the commands are shown as you would type them. The server ends; the trace stays in\n"
-	"the current directory.\n";
+	"Starts a small server that leaks memory, captures it for five seconds, and\n"
+	"reports: the commands are shown as you would type them. The server ends; the\n"
+	"trace stays in the current directory.\n";
 static const char help_end[] = "Exit status: that of limpet attach. More: man limpet-demo\n";
 
 enum { MAX_WORDS = 4, PATH_ROOM = 4096 };
