@@ -4,7 +4,6 @@ READER_CLI_SRC := \
 	cli/cmd_diff.c \
 	cli/cmd_explain.c \
 	cli/cmd_export.c \
-	cli/cmd_holders.c \
 	cli/cmd_html.c \
 	cli/cmd_report.c \
 	cli/cmd_seal.c \
@@ -17,7 +16,6 @@ READER_CLI_SRC := \
 	cli/explain_trace.c \
 	cli/find_program.c \
 	cli/heap_findings.c \
-	cli/holders_print.c \
 	cli/html_file.c \
 	cli/json_output.c \
 	cli/libraries.c \
@@ -41,7 +39,6 @@ READER_CLI_SRC := \
 	cli/top_screen.c \
 	cli/top_source.c \
 	cli/ui.c \
-	cli/variable_names.c \
 	cli/view_options.c
 
 # And what needs a process.
@@ -55,6 +52,7 @@ CLI_SRC := $(READER_CLI_SRC) \
 	cli/cmd_collect.c \
 	cli/cmd_demo.c \
 	cli/cmd_doctor.c \
+	cli/cmd_holders.c \
 	cli/cmd_leaks.c \
 	cli/cmd_mark.c \
 	cli/cmd_pages.c \
@@ -68,12 +66,14 @@ CLI_SRC := $(READER_CLI_SRC) \
 	cli/find_hidden.c \
 	cli/follower.c \
 	cli/followers.c \
+	cli/holders_print.c \
 	cli/leaks_print.c \
 	cli/libraries_process.c \
 	cli/objects_print.c \
 	cli/received.c \
 	cli/stack_names.c \
-	cli/stream_output.c
+	cli/stream_output.c \
+	cli/variable_names.c
 
 # Rewritten only when it changes, so that a new commit relinks one object and nothing else.
 $(B)/version: FORCE

@@ -4,6 +4,7 @@
 #include "cli/explain_process.h"
 #include "cli/libraries.h"
 #include "cli/ui.h"
+#include "collector/capture/trace_stream.h"
 
 static int refuse(const char *command)
 {
@@ -24,8 +25,11 @@ static int refuse(const char *command)
 	}
 
 NEEDS_PROCESS(attach)
+NEEDS_PROCESS(collect)
 NEEDS_PROCESS(demo)
 NEEDS_PROCESS(doctor)
+NEEDS_PROCESS(holders)
+NEEDS_PROCESS(leaks)
 NEEDS_PROCESS(mark)
 NEEDS_PROCESS(pages)
 NEEDS_PROCESS(run)
@@ -41,4 +45,11 @@ int limpet_explain_process(const struct limpet_explain_process *options)
 
 void limpet_libraries_print_process(void)
 {
+}
+
+/* Nothing streams here. */
+int limpet_trace_stream_copy(const struct limpet_trace_stream *stream)
+{
+	(void)stream;
+	return -ENOSYS;
 }
