@@ -139,14 +139,6 @@ memory_group() {
 	finish titled
 }
 
-@test "a trace is a file, never standard output" {
-	start storm "$TARGETS/storm"
-	refused 2 "cannot go to standard output" "$LIMPET" attach "$pid" -o -
-	refused 2 "cannot go to standard output" "$LIMPET" run -o - -- true
-	[[ ! -e ./- ]]
-	finish storm
-}
-
 @test "no terminal: no live line; -q: nothing on stderr" {
 	start storm "$TARGETS/storm"
 	attach "$pid" -q
