@@ -236,6 +236,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct limpet_bytes file = {0};
 	struct limpet_trace_reader *reader;
+	const char *programs = getenv("PATH");
+	LIMPET_FREE char *before = programs ? strdup(programs) : NULL;
 	struct limpet_err err;
 	char path[64];
 	int fd;
@@ -259,5 +261,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	close(fd);
 	limpet_bytes_done(&file);
+	if (before)
+		setenv("PATH", before, 1);
 	return 0;
 }
