@@ -90,9 +90,11 @@ static void serve(void *context)
 
 static void seal(struct command *command)
 {
+	const struct limpet_trace_stream *stream = limpet_capture_stream(command->capture);
 	struct limpet_sealing sealing = {.target = command->target,
 					 .trace = limpet_capture_trace(command->capture),
-					 .stream = limpet_capture_stream(command->capture),
+					 .is_streamed = stream,
+					 .copy = stream ? limpet_trace_stream_copy(stream) : 0,
 					 .perf_map_fd = limpet_capture_perf_map(command->capture),
 					 .progress = &command->progress,
 					 .sample = command->sample,

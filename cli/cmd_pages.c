@@ -74,9 +74,11 @@ static void serve(void *context)
 
 static void seal(struct pages_command *command)
 {
+	const struct limpet_trace_stream *stream = limpet_fault_capture_stream(command->capture);
 	struct limpet_sealing sealing = {.target = command->target,
 					 .trace = limpet_fault_capture_trace(command->capture),
-					 .stream = limpet_fault_capture_stream(command->capture),
+					 .is_streamed = stream,
+					 .copy = stream ? limpet_trace_stream_copy(stream) : 0,
 					 .perf_map_fd =
 						 limpet_fault_capture_perf_map(command->capture),
 					 .progress = &command->progress,

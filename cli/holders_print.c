@@ -1,7 +1,6 @@
 #include "cli/holders_print.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,17 +114,6 @@ static uint64_t offset_of(const struct limpet_holders_chain_shown *shown, size_t
 
 /* ------------------------------------------------------------------ text */
 
-__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
-{
-	char text[1200];
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(text, sizeof(text), format, arguments);
-	va_end(arguments);
-	limpet_ui_wrap(limpet_ui_clean(text), 0, limpet_ui_width(STDOUT_FILENO));
-}
-
 static const char *format_amount(const struct limpet_holder_amount *amount, char ret_text[80])
 {
 	char bytes[LIMPET_UNITS_TEXT], count[LIMPET_UNITS_TEXT];
@@ -144,18 +132,19 @@ static void say_target(const struct limpet_holders_shown *shown)
 
 	printf("%s", limpet_ui_style(stdout, LIMPET_UI_BOLD));
 	if (shown->type)
-		say("%s, %s, %s", shown->type, format_amount(&shown->chosen, amount), end);
+		limpet_ui_say("%s, %s, %s", shown->type, format_amount(&shown->chosen, amount),
+			      end);
 	else if (shown->block.type)
-		say("%s, %s at 0x%" PRIx64 ", %s", what ? what : "?",
-		    limpet_units_format_bytes(bytes, shown->block.bytes), shown->block.address,
-		    end);
+		limpet_ui_say("%s, %s at 0x%" PRIx64 ", %s", what ? what : "?",
+			      limpet_units_format_bytes(bytes, shown->block.bytes),
+			      shown->block.address, end);
 	else
-		say("The block of %s at 0x%" PRIx64 " %s",
-		    limpet_units_format_bytes(bytes, shown->block.bytes), shown->block.address,
-		    end);
+		limpet_ui_say("The block of %s at 0x%" PRIx64 " %s",
+			      limpet_units_format_bytes(bytes, shown->block.bytes),
+			      shown->block.address, end);
 	printf("%s", limpet_ui_style(stdout, LIMPET_UI_PLAIN));
 	if (!shown->count)
-		say("It may be lost (limpet leaks %d), or in a register.", shown->pid);
+		limpet_ui_say("It may be lost (limpet leaks %d), or in a register.", shown->pid);
 }
 
 static void print_root(const struct limpet_holders_chain_shown *shown)
@@ -216,8 +205,9 @@ static void say_retained(const struct limpet_holders_shown *shown)
 	const struct limpet_symbol_variable *last = NULL;
 	char amount[80];
 
-	say("Freeing %s would free at most %s.", shown->chosen.blocks == 1 ? "it" : "them",
-	    format_amount(&shown->retained, amount));
+	limpet_ui_say("Freeing %s would free at most %s.",
+		      shown->chosen.blocks == 1 ? "it" : "them",
+		      format_amount(&shown->retained, amount));
 	for (size_t i = 0; i < shown->count; i++) {
 		const struct limpet_holders_chain_shown *chain = &shown->chains[i];
 
@@ -225,8 +215,8 @@ static void say_retained(const struct limpet_holders_shown *shown)
 		    (last && last->start == chain->variable.start))
 			continue;
 		last = &chain->variable;
-		say("Freeing all that only %s holds would free at most %s.", last->name,
-		    format_amount(&chain->retained, amount));
+		limpet_ui_say("Freeing all that only %s holds would free at most %s.", last->name,
+			      format_amount(&chain->retained, amount));
 	}
 }
 
@@ -236,15 +226,15 @@ static void say_doubts(const struct limpet_holders_facts *facts)
 	char bytes[LIMPET_UNITS_TEXT];
 
 	if (facts->is_swapped)
-		say("A part of the process is swapped out, and was not searched.");
+		limpet_ui_say("A part of the process is swapped out, and was not searched.");
 	if (facts->missed_bytes)
-		say("%s of its memory could not be read.",
-		    limpet_units_format_bytes(bytes, facts->missed_bytes));
+		limpet_ui_say("%s of its memory could not be read.",
+			      limpet_units_format_bytes(bytes, facts->missed_bytes));
 	if (facts->is_cut)
-		say("There are more pointers than were kept: holders may be missing.");
+		limpet_ui_say("There are more pointers than were kept: holders may be missing.");
 	if (facts->unread_arenas)
-		say("%zu arenas of malloc could not be read: their blocks are not known.",
-		    facts->unread_arenas);
+		limpet_ui_say("%zu arenas of malloc could not be read: their blocks are not known.",
+			      facts->unread_arenas);
 }
 
 int limpet_holders_print_text(const struct limpet_holders_shown *shown)

@@ -1,7 +1,6 @@
 #include "cli/leaks_print.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,31 +56,24 @@ struct limpet_leak_amount limpet_leaks_lost(const struct limpet_leaks_shown *sho
 
 /* ------------------------------------------------------------------ sentences */
 
-__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
-{
-	char text[600];
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(text, sizeof(text), format, arguments);
-	va_end(arguments);
-	limpet_ui_wrap(text, 0, limpet_ui_width(STDOUT_FILENO));
-}
-
 static void say_unjudged(const struct limpet_leaks *leaks, pid_t pid)
 {
 	if (!leaks->has_glibc)
-		say("Nothing is known: this process has no heap of glibc's malloc, and only its "
-		    "blocks are judged.");
+		limpet_ui_say("Nothing is known: this process has no heap of glibc's malloc, and "
+			      "only its "
+			      "blocks are judged.");
 	else if (leaks->is_late)
-		say("Nothing is known: there was no time, or no room, for all blocks.");
+		limpet_ui_say("Nothing is known: there was no time, or no room, for all blocks.");
 	else if (!leaks->unread_arenas)
-		say("Nothing is known: no block of glibc's malloc was found, and only these are "
-		    "judged. Another allocator may have the heap: `limpet doctor %d` names it.",
-		    (int)pid);
+		limpet_ui_say(
+			"Nothing is known: no block of glibc's malloc was found, and only these "
+			"are "
+			"judged. Another allocator may have the heap: `limpet doctor %d` names it.",
+			(int)pid);
 	else
-		say("Nothing is known: the lists of free blocks changed each time they were read. "
-		    "Try again.");
+		limpet_ui_say("Nothing is known: the lists of free blocks changed each time they "
+			      "were read. "
+			      "Try again.");
 }
 
 static void say_lost(const struct limpet_leaks_shown *shown)
@@ -92,13 +84,14 @@ static void say_lost(const struct limpet_leaks_shown *shown)
 	char bytes[LIMPET_UNITS_TEXT];
 
 	if (!lost.blocks)
-		say("No block is lost: pointers lead to all of them (%" PRIu64 " blocks, %s).",
-		    held->blocks, limpet_units_format_bytes(bytes, held->bytes));
+		limpet_ui_say("No block is lost: pointers lead to all of them (%" PRIu64
+			      " blocks, %s).",
+			      held->blocks, limpet_units_format_bytes(bytes, held->bytes));
 	else
-		say("%s in %" PRIu64 " block%s %s%s lost: nothing points to %s any more.",
-		    limpet_units_format_bytes(bytes, lost.bytes), lost.blocks,
-		    lost.blocks == 1 ? "" : "s", lost.blocks == 1 ? "is" : "are",
-		    is_probable ? " probably" : "", lost.blocks == 1 ? "it" : "them");
+		limpet_ui_say("%s in %" PRIu64 " block%s %s%s lost: nothing points to %s any more.",
+			      limpet_units_format_bytes(bytes, lost.bytes), lost.blocks,
+			      lost.blocks == 1 ? "" : "s", lost.blocks == 1 ? "is" : "are",
+			      is_probable ? " probably" : "", lost.blocks == 1 ? "it" : "them");
 }
 
 /* Why what is lost is not so for certain. */
@@ -108,28 +101,33 @@ static void say_doubts(const struct limpet_leaks_shown *shown)
 	char copied[LIMPET_UNITS_TEXT], all[LIMPET_UNITS_TEXT], most[LIMPET_UNITS_TEXT];
 
 	if (leaks->stop == LIMPET_LEAKS_PART)
-		say("Not certain: of %s searched, %s could be copied within a stop of %s; "
-		    "--max-stop allows a longer one.",
-		    limpet_units_format_bytes(all, leaks->searched_bytes),
-		    limpet_units_format_bytes(copied, leaks->copied_bytes),
-		    limpet_units_format_duration(most, shown->most_stop_ns));
+		limpet_ui_say(
+			"Not certain: of %s searched, %s could be copied within a stop of %s; "
+			"--max-stop allows a longer one.",
+			limpet_units_format_bytes(all, leaks->searched_bytes),
+			limpet_units_format_bytes(copied, leaks->copied_bytes),
+			limpet_units_format_duration(most, shown->most_stop_ns));
 	else if (shown->why_not_stopped)
-		say("Not certain: the process was not stopped: %s.", shown->why_not_stopped);
+		limpet_ui_say("Not certain: the process was not stopped: %s.",
+			      shown->why_not_stopped);
 	else if (leaks->stop == LIMPET_LEAKS_NOT_ALLOWED)
-		say("Not certain: the process was not stopped (--max-stop 0).");
+		limpet_ui_say("Not certain: the process was not stopped (--max-stop 0).");
 	else if (leaks->stop == LIMPET_LEAKS_BUSY)
-		say("Not certain: the process was not stopped: a thread of it sleeps in a system "
-		    "call that would notice, or did not stop in time. Try again.");
+		limpet_ui_say("Not certain: the process was not stopped: a thread of it sleeps in "
+			      "a system "
+			      "call that would notice, or did not stop in time. Try again.");
 	else if (leaks->stop == LIMPET_LEAKS_TRACED)
-		say("Not certain: the process was not stopped: another one traces it.");
+		limpet_ui_say("Not certain: the process was not stopped: another one traces it.");
 	if (leaks->is_swapped)
-		say("Not certain: a part of the process is swapped out, and was not searched.");
+		limpet_ui_say(
+			"Not certain: a part of the process is swapped out, and was not searched.");
 	if (leaks->missed_bytes)
-		say("Not certain: %s of its memory could not be read.",
-		    limpet_units_format_bytes(all, leaks->missed_bytes));
+		limpet_ui_say("Not certain: %s of its memory could not be read.",
+			      limpet_units_format_bytes(all, leaks->missed_bytes));
 	if (leaks->unread_arenas)
-		say("%zu arenas of malloc could not be read: their blocks are not judged.",
-		    leaks->unread_arenas);
+		limpet_ui_say(
+			"%zu arenas of malloc could not be read: their blocks are not judged.",
+			leaks->unread_arenas);
 }
 
 /* ------------------------------------------------------------------ text */

@@ -10,7 +10,6 @@
 #include "analyzer/symbols/debuginfod.h"
 #include "cli/capture_signals.h"
 #include "cli/ui.h"
-#include "collector/capture/trace_stream.h"
 #include "common/open_file.h"
 #include "injector/proc/target_process.h"
 
@@ -51,20 +50,19 @@ static int open_sealed(const struct limpet_sealing *sealing, char *ret_path, siz
 {
 	int fd;
 
-	if (!sealing->stream)
+	if (!sealing->is_streamed)
 		return open_trace(sealing->trace, ret_path, bytes);
-	fd = limpet_trace_stream_copy(sealing->stream);
-	if (fd < 0)
-		return fd;
-	snprintf(ret_path, bytes, "/proc/self/fd/%d", fd);
-	fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (sealing->copy < 0)
+		return sealing->copy;
+	snprintf(ret_path, bytes, "/proc/self/fd/%d", sealing->copy);
+	fd = fcntl(sealing->copy, F_DUPFD_CLOEXEC, 0);
 	return fd < 0 ? -errno : fd;
 }
 
 /* How to look up names later; of a stream, what arrived. */
 static const char *name_for_later(const struct limpet_sealing *sealing)
 {
-	return sealing->stream ? "FILE, on this machine" : sealing->trace;
+	return sealing->is_streamed ? "FILE, on this machine" : sealing->trace;
 }
 
 static void print_debuginfod(const struct limpet_debuginfod *debuginfod, const char *trace)

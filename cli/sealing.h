@@ -9,7 +9,6 @@
 #include "collector/capture/capture.h"
 
 struct limpet_target;
-struct limpet_trace_stream;
 
 /* Modules whose names could not be read. */
 struct limpet_unread {
@@ -20,7 +19,8 @@ struct limpet_unread {
 struct limpet_sealing {
 	const struct limpet_target *target;
 	const char *trace;
-	struct limpet_trace_stream *stream; /* in place of a file; or NULL */
+	bool is_streamed; /* then it is no file: */
+	int copy;         /* borrowed: of what names are needed for; or -errno */
 	const struct limpet_collector_source *files;
 	size_t count;
 	int perf_map_fd; /* -1: none */

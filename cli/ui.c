@@ -121,6 +121,17 @@ void limpet_ui_wrap(char *text, int margin, int width)
 	wrap(stdout, text, margin, margin, width);
 }
 
+void limpet_ui_say(const char *format, ...)
+{
+	char text[1200];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	limpet_ui_wrap(limpet_ui_clean(text), 0, limpet_ui_width(STDOUT_FILENO));
+}
+
 bool limpet_ui_has_colour(FILE *stream)
 {
 	const char *no_color = getenv("NO_COLOR");

@@ -100,6 +100,8 @@ const char *limpet_ui_user(uid_t uid, char *buffer, size_t room);
  * first line starts at the cursor, which is at column `margin`; the others are indented by it.
  * Changes `text`. */
 void limpet_ui_wrap(char *text, int margin, int width);
+/* The same of a sentence, cleaned, on a line of its own. */
+void limpet_ui_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The word of the NULL-terminated list that `word` was probably meant to be, or NULL if none is
  * similar: a unique prefix, or at most two errors (one for short words). */

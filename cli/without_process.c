@@ -4,7 +4,6 @@
 #include "cli/explain_process.h"
 #include "cli/libraries.h"
 #include "cli/ui.h"
-#include "collector/capture/trace_stream.h"
 
 static int refuse(const char *command)
 {
@@ -45,11 +44,4 @@ int limpet_explain_process(const struct limpet_explain_process *options)
 
 void limpet_libraries_print_process(void)
 {
-}
-
-/* Nothing streams here. */
-int limpet_trace_stream_copy(const struct limpet_trace_stream *stream)
-{
-	(void)stream;
-	return -ENOSYS;
 }

@@ -133,6 +133,25 @@ void limpet_trace_number_append(struct limpet_bytes *content, unsigned tag, uint
 	limpet_trace_section_append(content, tag, bytes, limpet_varint_encode(bytes, value));
 }
 
+_Static_assert(LIMPET_TOTAL_COUNT <= LIMPET_TRACE_NUMBERS_MAX, "the totals fit");
+void limpet_trace_numbers_append(struct limpet_bytes *content, unsigned tag,
+				 const uint64_t *numbers, size_t count)
+{
+	uint8_t bytes[LIMPET_TRACE_NUMBERS_MAX * LIMPET_VARINT_MAX_BYTES];
+	size_t used = 0;
+
+	for (size_t i = 0; i < count; i++)
+		used += limpet_varint_encode(bytes + used, numbers[i]);
+	limpet_trace_section_append(content, tag, bytes, used);
+}
+
+void limpet_trace_list_append(struct limpet_bytes *content, unsigned tag, struct limpet_bytes *list)
+{
+	limpet_trace_section_append(content, tag, list->data, list->count);
+	content->failed |= list->failed;
+	limpet_bytes_done(list);
+}
+
 void limpet_trace_string_append(struct limpet_bytes *content, unsigned tag, const char *string)
 {
 	if (string)

@@ -28,11 +28,19 @@ void limpet_trace_mark_encode(const struct limpet_trace_mark *mark,
 bool limpet_trace_mark_decode(const uint8_t bytes[LIMPET_TRACE_MARK_BYTES],
 			      struct limpet_trace_mark *ret_mark);
 
+#define LIMPET_TRACE_NUMBERS_MAX 32u
+
 /* Empties `content` and reserves space for its header; sections are then appended. */
 void limpet_trace_content_begin(struct limpet_bytes *content);
 void limpet_trace_section_append(struct limpet_bytes *content, unsigned tag, const void *bytes,
 				 size_t count);
 void limpet_trace_number_append(struct limpet_bytes *content, unsigned tag, uint64_t value);
+/* LIMPET_TRACE_NUMBERS_MAX at most. */
+void limpet_trace_numbers_append(struct limpet_bytes *content, unsigned tag,
+				 const uint64_t *numbers, size_t count);
+/* Takes over the list. */
+void limpet_trace_list_append(struct limpet_bytes *content, unsigned tag,
+			      struct limpet_bytes *list);
 /* NULL appends nothing. */
 void limpet_trace_string_append(struct limpet_bytes *content, unsigned tag, const char *string);
 

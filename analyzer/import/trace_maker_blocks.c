@@ -8,27 +8,6 @@
 /* A block stays far below the limit of its content. */
 #define NODES_PER_BLOCK (1u << 20)
 #define SYMBOLS_BLOCK_BYTES (8u << 20)
-#define NUMBERS_MAX 20u
-
-static void append_numbers(struct limpet_bytes *content, unsigned tag, const uint64_t *numbers,
-			   size_t count)
-{
-	uint8_t bytes[NUMBERS_MAX * LIMPET_VARINT_MAX_BYTES];
-	size_t used = 0;
-
-	for (size_t i = 0; i < count; i++)
-		used += limpet_varint_encode(bytes + used, numbers[i]);
-	limpet_trace_section_append(content, tag, bytes, used);
-}
-_Static_assert(LIMPET_TOTAL_COUNT <= NUMBERS_MAX, "the totals fit");
-
-/* Takes over the list. */
-static void append_list(struct limpet_bytes *content, unsigned tag, struct limpet_bytes *list)
-{
-	limpet_trace_section_append(content, tag, list->data, list->count);
-	content->failed |= list->failed;
-	limpet_bytes_done(list);
-}
 
 static void append_text(struct limpet_bytes *list, const struct limpet_trace_maker *maker,
 			const struct limpet_maker_string *string)
@@ -122,8 +101,8 @@ static int append_events(struct limpet_trace_maker *maker, uint64_t to_ns)
 	if (!rows->count)
 		return 0;
 	limpet_trace_content_begin(&content);
-	append_numbers(&content, LIMPET_EVENTS_COUNTS,
-		       (uint64_t[]){rows->count, rows->count, rows->first_tick}, 3);
+	limpet_trace_numbers_append(&content, LIMPET_EVENTS_COUNTS,
+				    (uint64_t[]){rows->count, rows->count, rows->first_tick}, 3);
 	for (size_t i = 0; i < LIMPET_COUNT_OF(columns); i++)
 		limpet_trace_section_append(&content, columns[i].tag, columns[i].column->data,
 					    columns[i].column->count);
@@ -162,7 +141,7 @@ static void append_sites(struct limpet_bytes *content, unsigned tag, struct site
 		all.failed |= list->columns[i].failed;
 		limpet_bytes_done(&list->columns[i]);
 	}
-	append_list(content, tag, &all);
+	limpet_trace_list_append(content, tag, &all);
 }
 
 static int by_number(const void *a, const void *b)
@@ -205,7 +184,7 @@ static void append_sizes(struct limpet_bytes *content, const struct limpet_size_
 		limpet_bytes_append_varint(&list, sizes[i].allocations);
 		limpet_bytes_append_varint(&list, sizes[i].allocated_bytes);
 	}
-	append_list(content, LIMPET_PERIOD_SIZES, &list);
+	limpet_trace_list_append(content, LIMPET_PERIOD_SIZES, &list);
 }
 
 /* After its EVENTS. */
@@ -217,16 +196,16 @@ static int append_period(struct limpet_trace_maker *maker, uint64_t to_ns)
 
 	limpet_totals_list(&maker->totals, totals);
 	limpet_trace_content_begin(&content);
-	append_numbers(&content, LIMPET_PERIOD_EVENTS,
-		       (uint64_t[]){rows ? maker->sequence - 1 : 0, rows}, 2);
-	append_numbers(&content, LIMPET_PERIOD_TOTALS, totals, LIMPET_TOTAL_COUNT);
-	append_numbers(&content, LIMPET_PERIOD_GAUGES,
-		       (uint64_t[]){to_ns, maker->rss_bytes, 0, 0, 0, 0}, 6);
-	append_numbers(&content, LIMPET_PERIOD_PEAK,
-		       (uint64_t[]){maker->span_peak.bytes, maker->span_peak.rows,
-				    maker->span_peak.time_ns, maker->highest.bytes,
-				    maker->highest.time_ns},
-		       5);
+	limpet_trace_numbers_append(&content, LIMPET_PERIOD_EVENTS,
+				    (uint64_t[]){rows ? maker->sequence - 1 : 0, rows}, 2);
+	limpet_trace_numbers_append(&content, LIMPET_PERIOD_TOTALS, totals, LIMPET_TOTAL_COUNT);
+	limpet_trace_numbers_append(&content, LIMPET_PERIOD_GAUGES,
+				    (uint64_t[]){to_ns, maker->rss_bytes, 0, 0, 0, 0}, 6);
+	limpet_trace_numbers_append(&content, LIMPET_PERIOD_PEAK,
+				    (uint64_t[]){maker->span_peak.bytes, maker->span_peak.rows,
+						 maker->span_peak.time_ns, maker->highest.bytes,
+						 maker->highest.time_ns},
+				    5);
 	append_sizes(&content, maker->sizes);
 	append_span(&content, maker);
 	return append_block(maker, LIMPET_TRACE_PERIOD, to_ns, &content);
@@ -262,7 +241,7 @@ static int append_modules(struct limpet_trace_maker *maker)
 		limpet_bytes_append_varint(&list, 0);
 	}
 	limpet_trace_content_begin(&content);
-	append_list(&content, LIMPET_MODULES_LIST, &list);
+	limpet_trace_list_append(&content, LIMPET_MODULES_LIST, &list);
 	return append_block(maker, LIMPET_TRACE_MODULES, maker->span_ns, &content);
 }
 
@@ -284,7 +263,7 @@ static int append_nodes(struct limpet_trace_maker *maker, uint32_t first, uint32
 		last = place->address;
 	}
 	limpet_trace_content_begin(&content);
-	append_list(&content, LIMPET_NODES_LIST, &list);
+	limpet_trace_list_append(&content, LIMPET_NODES_LIST, &list);
 	return append_block(maker, LIMPET_TRACE_NODES, maker->span_ns, &content);
 }
 
@@ -341,7 +320,7 @@ static void append_counted(struct limpet_bytes *content, unsigned tag, uint64_t 
 	limpet_bytes_append(&list, rest->data, rest->count);
 	list.failed |= rest->failed;
 	limpet_bytes_clear(rest);
-	append_list(content, tag, &list);
+	limpet_trace_list_append(content, tag, &list);
 }
 
 /* Begins the next one. */
@@ -352,7 +331,7 @@ static int end_symbols(struct symbols *symbols)
 	limpet_trace_content_begin(&content);
 	append_counted(&content, LIMPET_SYMBOLS_STRINGS, symbols->string_count, &symbols->strings);
 	append_counted(&content, LIMPET_SYMBOLS_ADDRESSES, symbols->place_count, &symbols->places);
-	append_list(&content, LIMPET_SYMBOLS_FRAMES, &symbols->frames);
+	limpet_trace_list_append(&content, LIMPET_SYMBOLS_FRAMES, &symbols->frames);
 	limpet_trace_number_append(&content, LIMPET_SYMBOLS_FINISHED, 1);
 	symbols->block++;
 	symbols->string_count = symbols->place_count = 0;

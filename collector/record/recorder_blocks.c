@@ -19,27 +19,6 @@ static void append_boot_id(struct limpet_bytes *content)
 	limpet_trace_string_append(content, LIMPET_HEADER_BOOT_ID, id);
 }
 
-#define NUMBERS_MAX 32u
-
-static void append_numbers(struct limpet_bytes *content, unsigned tag, const uint64_t *numbers,
-			   size_t count)
-{
-	uint8_t bytes[NUMBERS_MAX * LIMPET_VARINT_MAX_BYTES];
-	size_t used = 0;
-
-	for (size_t i = 0; i < count; i++)
-		used += limpet_varint_encode(bytes + used, numbers[i]);
-	limpet_trace_section_append(content, tag, bytes, used);
-}
-_Static_assert(LIMPET_TOTAL_COUNT <= NUMBERS_MAX, "the totals fit");
-
-static void append_list(struct limpet_bytes *content, unsigned tag, struct limpet_bytes *list)
-{
-	limpet_trace_section_append(content, tag, list->data, list->count);
-	content->failed |= list->failed;
-	limpet_bytes_done(list);
-}
-
 static void append_text(struct limpet_bytes *list, const char *text)
 {
 	const size_t bytes = strlen(text);
@@ -67,7 +46,7 @@ static void append_account(struct limpet_bytes *content, unsigned tag,
 		limpet_bytes_append_varint(&list, row->count);
 		limpet_bytes_append_varint(&list, row->free_known ? row->free_bytes + 1 : 0);
 	}
-	append_list(content, tag, &list);
+	limpet_trace_list_append(content, tag, &list);
 }
 
 static void append_objects(struct limpet_bytes *content, unsigned tag,
@@ -89,7 +68,7 @@ static void append_objects(struct limpet_bytes *content, unsigned tag,
 		limpet_bytes_append_varint(&list, row->bytes);
 		limpet_bytes_append_varint(&list, row->outside_bytes);
 	}
-	append_list(content, tag, &list);
+	limpet_trace_list_append(content, tag, &list);
 }
 
 void limpet_recorder_append_header(struct limpet_bytes *content,
@@ -191,7 +170,7 @@ static void append_sizes(struct limpet_bytes *content, const struct limpet_size_
 		limpet_bytes_append_varint(&list, sizes[i].allocations);
 		limpet_bytes_append_varint(&list, sizes[i].allocated_bytes);
 	}
-	append_list(content, LIMPET_PERIOD_SIZES, &list);
+	limpet_trace_list_append(content, LIMPET_PERIOD_SIZES, &list);
 }
 
 static bool is_heap_site(const struct limpet_site_count *site)
@@ -257,7 +236,7 @@ static void append_sites(struct limpet_bytes *content, unsigned tag,
 			if (is_listed(&sites->list[i]))
 				limpet_bytes_append_varint(
 					&list, member_at(&sites->list[i], columns[column]));
-	append_list(content, tag, &list);
+	limpet_trace_list_append(content, tag, &list);
 }
 
 static void append_overloads(struct limpet_bytes *content,
@@ -273,7 +252,7 @@ static void append_overloads(struct limpet_bytes *content,
 		limpet_bytes_append_varint(&list, overloads[i].from_ns);
 		limpet_bytes_append_varint(&list, overloads[i].to_ns - overloads[i].from_ns);
 	}
-	append_list(content, LIMPET_PERIOD_OVERLOADS, &list);
+	limpet_trace_list_append(content, LIMPET_PERIOD_OVERLOADS, &list);
 }
 
 static void append_held(struct limpet_bytes *content, const struct limpet_accounting *accounting)
@@ -297,7 +276,7 @@ static void append_held(struct limpet_bytes *content, const struct limpet_accoun
 	limpet_bytes_done(&nodes);
 	limpet_bytes_done(&blocks);
 	limpet_bytes_done(&bytes);
-	append_list(content, LIMPET_PERIOD_HELD, &list);
+	limpet_trace_list_append(content, LIMPET_PERIOD_HELD, &list);
 }
 
 void limpet_recorder_append_timeline(struct limpet_bytes *content,
@@ -315,7 +294,7 @@ void limpet_recorder_append_timeline(struct limpet_bytes *content,
 		limpet_bytes_append_varint(&list, points[i].mapped_bytes);
 		limpet_bytes_append_varint(&list, points[i].allocations);
 	}
-	append_list(content, LIMPET_PERIOD_TIMELINE, &list);
+	limpet_trace_list_append(content, LIMPET_PERIOD_TIMELINE, &list);
 }
 
 static void append_losses(struct limpet_bytes *content, const struct limpet_recorder_losses *losses)
@@ -329,9 +308,10 @@ static void append_losses(struct limpet_bytes *content, const struct limpet_reco
 		losses->inferred_frees, losses->inferred_bytes,
 	};
 
-	append_numbers(content, LIMPET_PERIOD_LOSSES, numbers, LIMPET_COUNT_OF(numbers));
+	limpet_trace_numbers_append(content, LIMPET_PERIOD_LOSSES, numbers,
+				    LIMPET_COUNT_OF(numbers));
 	if (losses->reasons)
-		append_numbers(content, LIMPET_PERIOD_REASONS, &losses->reasons, 1);
+		limpet_trace_numbers_append(content, LIMPET_PERIOD_REASONS, &losses->reasons, 1);
 }
 
 void limpet_recorder_append_period(struct limpet_bytes *content,
@@ -347,15 +327,17 @@ void limpet_recorder_append_period(struct limpet_bytes *content,
 
 	limpet_totals_list(limpet_accounting_totals(accounting), totals);
 	limpet_site_counts_sort(&sums->sites);
-	append_numbers(content, LIMPET_PERIOD_EVENTS,
-		       (uint64_t[]){period->events_sequence, period->rows}, 2);
-	append_numbers(content, LIMPET_PERIOD_TOTALS, totals, LIMPET_TOTAL_COUNT);
-	append_numbers(content, LIMPET_PERIOD_GAUGES, numbers, LIMPET_COUNT_OF(numbers));
+	limpet_trace_numbers_append(content, LIMPET_PERIOD_EVENTS,
+				    (uint64_t[]){period->events_sequence, period->rows}, 2);
+	limpet_trace_numbers_append(content, LIMPET_PERIOD_TOTALS, totals, LIMPET_TOTAL_COUNT);
+	limpet_trace_numbers_append(content, LIMPET_PERIOD_GAUGES, numbers,
+				    LIMPET_COUNT_OF(numbers));
 	append_losses(content, period->losses);
-	append_numbers(content, LIMPET_PERIOD_PEAK,
-		       (uint64_t[]){peak->bytes, period->rows ? peak->rows : 0, peak->time_ns,
-				    peak->capture_bytes, peak->capture_ns},
-		       5);
+	limpet_trace_numbers_append(content, LIMPET_PERIOD_PEAK,
+				    (uint64_t[]){peak->bytes, period->rows ? peak->rows : 0,
+						 peak->time_ns, peak->capture_bytes,
+						 peak->capture_ns},
+				    5);
 	append_sizes(content, sums->sizes);
 	append_sites(content, LIMPET_PERIOD_SITES, &sums->sites, is_heap_site, heap_columns,
 		     LIMPET_COUNT_OF(heap_columns));
@@ -389,9 +371,9 @@ void limpet_recorder_append_live(struct limpet_bytes *content, unsigned kind,
 	}
 	if (!any)
 		limpet_bytes_clear(&columns[5]);
-	append_numbers(content, LIMPET_LIVE_COUNTS, (uint64_t[]){count, kind}, 2);
+	limpet_trace_numbers_append(content, LIMPET_LIVE_COUNTS, (uint64_t[]){count, kind}, 2);
 	for (unsigned i = 0; i < LIMPET_COUNT_OF(columns); i++)
-		append_list(content, LIMPET_LIVE_ADDRESSES + i, &columns[i]);
+		limpet_trace_list_append(content, LIMPET_LIVE_ADDRESSES + i, &columns[i]);
 }
 
 void limpet_recorder_append_resident(struct limpet_bytes *content,
@@ -409,9 +391,9 @@ void limpet_recorder_append_resident(struct limpet_bytes *content,
 		limpet_bytes_append_varint(&runs, (run->end - run->start) / page);
 		last = run->end;
 	}
-	append_numbers(content, LIMPET_RESIDENT_COUNTS,
-		       (uint64_t[]){count, page, from / page, to / page}, 4);
-	append_list(content, LIMPET_RESIDENT_RUNS, &runs);
+	limpet_trace_numbers_append(content, LIMPET_RESIDENT_COUNTS,
+				    (uint64_t[]){count, page, from / page, to / page}, 4);
+	limpet_trace_list_append(content, LIMPET_RESIDENT_RUNS, &runs);
 }
 
 void limpet_recorder_append_end(struct limpet_bytes *content, const struct limpet_recorder_end *end,

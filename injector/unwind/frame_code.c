@@ -55,6 +55,7 @@ struct reader {
 	uint32_t low, span;  /* of all holes */
 	uint32_t *places_at; /* by offset - low: number in `places`, from 1 on; 0: none */
 	uint8_t *marks;      /* the same: IN_HOLE... */
+	uint8_t outside;     /* what is written to a mark there */
 	struct place *places;
 	size_t place_count, place_capacity;
 	struct owner *owners;
@@ -80,11 +81,9 @@ struct reader {
 
 static uint8_t *mark_at(struct reader *reader, uint64_t offset)
 {
-	static uint8_t outside;
-
-	outside = 0;
+	reader->outside = 0;
 	return offset - reader->low < reader->span ? &reader->marks[offset - reader->low]
-						   : &outside;
+						   : &reader->outside;
 }
 
 /* The place, unless nothing that counts was found there. */

@@ -22,15 +22,6 @@ struct offsets {
 	bool failed;
 };
 
-static uint64_t bytes_of(const struct limpet_frame_range *ranges, size_t count)
-{
-	uint64_t bytes = 0;
-
-	for (size_t i = 0; i < count; i++)
-		bytes += ranges[i].end - ranges[i].start;
-	return bytes;
-}
-
 static int find_holes(const struct limpet_module *module, const struct limpet_unwind_table *table,
 		      struct limpet_frame_range **ret_holes, size_t *ret_count)
 {
@@ -39,20 +30,14 @@ static int find_holes(const struct limpet_module *module, const struct limpet_un
 				   ret_count);
 }
 
-bool limpet_module_lacks_frames(const struct limpet_module *module,
-				const struct limpet_unwind_table *table)
+bool limpet_module_lacks_frames(const struct limpet_module *module, uint64_t described_bytes)
 {
 	const uint64_t text = module->text_end - module->text_start;
-	LIMPET_FREE struct limpet_frame_range *holes = NULL;
-	uint64_t bytes;
-	size_t count;
+	const uint64_t bytes = described_bytes < text ? text - described_bytes : 0;
 
-	if (module->vdso || module->agent || text > TEXT_MAX || text < LEAST_BYTES ||
-	    module->end - module->start > MODULE_MAX || module->text_start < module->start ||
-	    find_holes(module, table, &holes, &count) < 0)
-		return false;
-	bytes = bytes_of(holes, count);
-	return bytes >= LEAST_BYTES && bytes >= text / LEAST_SHARE;
+	return !module->vdso && !module->agent && text <= TEXT_MAX &&
+	       module->end - module->start <= MODULE_MAX && module->text_start >= module->start &&
+	       bytes >= LEAST_BYTES && bytes >= text / LEAST_SHARE;
 }
 
 static void note_offset(uint64_t address, void *context)

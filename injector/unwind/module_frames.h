@@ -13,12 +13,10 @@
 
 struct limpet_target;
 
-/* Whether so much of its code has none that it was probably built without. Where only a little has
- * none, it is code that others call by frame pointer, such as V8's builtins, which stay as they
- * are.
- */
-bool limpet_module_lacks_frames(const struct limpet_module *module,
-				const struct limpet_unwind_table *table);
+/* Whether so much of its code has no description that it was probably built without. Where only a
+ * little has none, it is code that others call by frame pointer, such as V8's builtins, which stay
+ * as they are. */
+bool limpet_module_lacks_frames(const struct limpet_module *module, uint64_t described_bytes);
 /* Begins to read them; copies the module for that. 0 or -errno. */
 int limpet_module_frames_start(const struct limpet_target *target, struct limpet_module *module,
 			       const struct limpet_unwind_table *table,

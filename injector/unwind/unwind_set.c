@@ -74,7 +74,8 @@ static int find_by_file(const struct limpet_target *target, const struct limpet_
 }
 
 static int compile_module(const struct limpet_target *target, const struct limpet_module *module,
-			  size_t max_bytes, void **ret_table, size_t *ret_bytes)
+			  size_t max_bytes, void **ret_table, size_t *ret_bytes,
+			  struct limpet_unwind_stats *ret_stats)
 {
 	LIMPET_FREE uint8_t *section = NULL;
 	LIMPET_FREE uint8_t *code = NULL;
@@ -128,7 +129,7 @@ static int compile_module(const struct limpet_target *target, const struct limpe
 			input.code_address = module->text_start;
 		}
 	}
-	return limpet_unwind_compile(&input, ret_table, ret_bytes, NULL);
+	return limpet_unwind_compile(&input, ret_table, ret_bytes, ret_stats);
 }
 
 static uint64_t arena_add(struct limpet_unwind_set *set, const void *table, size_t bytes)
@@ -230,17 +231,20 @@ static void make_table(struct limpet_unwind_set *set, const struct limpet_target
 		       struct limpet_unwind_module *entry, struct batch *batch)
 {
 	const size_t at = batch->count;
+	struct limpet_unwind_stats stats = {0};
 	int error = -ENOSPC;
 
 	if (set->arena_used < set->arena_bytes)
 		error = compile_module(target, module, set->arena_bytes - set->arena_used,
-				       &batch->tables[at], &batch->bytes[at]);
+				       &batch->tables[at], &batch->bytes[at], &stats);
 	if (error) {
 		note_failure(set, module, of, error);
 		return;
 	}
 	batch->modules[at] = module;
 	batch->of[at] = *of;
+	batch->of[at].lacks_frames =
+		limpet_module_lacks_frames(module, stats.described_bytes + stats.unknown_bytes);
 	batch->entries[at] = entry;
 	batch->count++;
 }
@@ -272,7 +276,6 @@ static bool keep_table(struct limpet_unwind_set *set, const struct limpet_module
 		return false;
 	}
 	of->table_bytes = bytes;
-	of->lacks_frames = limpet_module_lacks_frames(module, table);
 	*(known ? known : &set->list[set->list_count++]) = *of;
 	return true;
 }
