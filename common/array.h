@@ -56,6 +56,14 @@ static inline size_t limpet_halve(void *array, size_t count, size_t item_bytes)
 	return (count + 1) / 2;
 }
 
+/* For qsort(3): of uint64_t. */
+static inline int limpet_compare_words(const void *a, const void *b)
+{
+	const uint64_t *left = a, *right = b;
+
+	return *left < *right ? -1 : *left > *right;
+}
+
 /* The first index of `count` for which `before`, an expression of `index`, does not hold; `count`
  * if it holds for all. It must hold for none after the first for which it does not:
  *

@@ -87,13 +87,6 @@ static size_t page_in_arena(uint64_t address)
 
 /* ------------------------------------------------------------------ chunks */
 
-static int compare_words(const void *a, const void *b)
-{
-	const uint64_t *left = a, *right = b;
-
-	return *left < *right ? -1 : *left > *right;
-}
-
 static bool is_in_chunk(const struct reading *reading, uint64_t address)
 {
 	/* cppcheck-suppress constStatement */
@@ -140,7 +133,7 @@ static int find_chunks(struct reading *reading)
 		count = follow(reading, reading->pointers[i], chunks);
 		if (count <= most)
 			continue;
-		qsort(chunks, count, sizeof(*chunks), compare_words);
+		qsort(chunks, count, sizeof(*chunks), limpet_compare_words);
 		if (overlap(chunks, count))
 			continue;
 		most = count;

@@ -44,13 +44,6 @@ static int compare_chunks(const void *a, const void *b)
 	return left->start < right->start ? -1 : left->start > right->start;
 }
 
-static int compare_addresses(const void *a, const void *b)
-{
-	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-
-	return left < right ? -1 : left > right;
-}
-
 /* What the caches of threads hold, and the caches themselves, which are glibc's own blocks. */
 static int list_caches(struct limpet_glibc_reader *reader, const struct limpet_glibc_chunks *used,
 		       struct limpet_glibc_fast *cached, struct limpet_glibc_fast *caches)
@@ -79,14 +72,14 @@ static int list_caches(struct limpet_glibc_reader *reader, const struct limpet_g
 			caches->list[caches->count++] = chunk->start;
 	}
 	if (cached->count)
-		qsort(cached->list, cached->count, sizeof(*cached->list), compare_addresses);
+		qsort(cached->list, cached->count, sizeof(*cached->list), limpet_compare_words);
 	return 0;
 }
 
 static bool has(const struct limpet_glibc_fast *list, uint64_t address)
 {
-	return list->count &&
-	       bsearch(&address, list->list, list->count, sizeof(*list->list), compare_addresses);
+	return list->count && bsearch(&address, list->list, list->count, sizeof(*list->list),
+				      limpet_compare_words);
 }
 
 /* The second word of a block in the cache of a thread; before 2.29 it means nothing. A block that

@@ -1,23 +1,19 @@
 #include "explain/reach/holders.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/array.h"
 #include "explain/reach/holder_types.h"
 #include "explain/reach/reach_round.h"
+#include "explain/stack_owners.h"
 #include "injector/proc/target_process.h"
 
 /* For the search, and for what is read of the chains. */
 #define SEARCH_NS (6 * LIMPET_MEMORY_READER_NS)
 #define CHAIN_NS LIMPET_MEMORY_READER_NS
 #define PIECE_WORDS 8192u
-
-/* A thread that sleeps. */
-struct thread {
-	uint64_t sp;
-	pid_t tid;
-};
 
 struct limpet_holders {
 	const struct limpet_target *target;
@@ -28,9 +24,9 @@ struct limpet_holders {
 	struct limpet_holder_types types;
 	struct limpet_holder_search search;
 	struct limpet_holders_facts facts;
-	struct thread *threads; /* by stack pointer */
-	uint64_t *stack_pointers;
-	size_t thread_count;
+	struct limpet_stack_owners threads;
+	uint64_t *stack_pointers; /* of those that sleep, sorted */
+	size_t stack_pointer_count;
 	uint32_t chosen; /* by address */
 	uint64_t words[PIECE_WORDS];
 };
@@ -45,7 +41,7 @@ void limpet_holders_free(struct limpet_holders *holders)
 	limpet_modules_done(&holders->modules);
 	limpet_proc_maps_done(&holders->maps);
 	limpet_process_reader_free(holders->process);
-	free(holders->threads);
+	limpet_stack_owners_done(&holders->threads);
 	free(holders->stack_pointers);
 	free(holders);
 }
@@ -62,36 +58,22 @@ static const struct limpet_memory_reader *memory_of(const struct limpet_holders 
 
 /* ------------------------------------------------------------------ reading */
 
-static int compare_threads(const void *a, const void *b)
-{
-	const struct thread *left = a, *right = b;
-
-	return left->sp < right->sp ? -1 : left->sp > right->sp;
-}
-
 static int list_threads(struct limpet_holders *holders)
 {
-	LIMPET_FREE pid_t *tids = NULL;
-	const int tasks = limpet_proc_tasks(holders->target->pid, &tids);
-	size_t count = 0;
+	const struct limpet_stack_owners *threads = &holders->threads;
+	int error = limpet_stack_owners_read(holders->target, &holders->threads);
 
-	if (tasks < 0)
-		return tasks;
-	holders->threads = calloc((size_t)tasks + 1, sizeof(*holders->threads));
-	holders->stack_pointers = calloc((size_t)tasks + 1, sizeof(*holders->stack_pointers));
-	if (!holders->threads || !holders->stack_pointers)
+	if (error)
+		return error;
+	holders->stack_pointers = calloc(threads->count + 1, sizeof(*holders->stack_pointers));
+	if (!holders->stack_pointers)
 		return -ENOMEM;
-	for (int i = 0; i < tasks; i++) {
-		struct limpet_proc_syscall call;
-
-		if (limpet_proc_syscall_read(holders->target->pid, tids[i], &call) == 0 &&
-		    !call.running)
-			holders->threads[count++] = (struct thread){call.sp, tids[i]};
-	}
-	qsort(holders->threads, count, sizeof(*holders->threads), compare_threads);
-	for (size_t i = 0; i < count; i++)
-		holders->stack_pointers[i] = holders->threads[i].sp;
-	holders->thread_count = count;
+	for (size_t i = 0; i < threads->count; i++)
+		if (threads->list[i].sp)
+			holders->stack_pointers[holders->stack_pointer_count++] =
+				threads->list[i].sp;
+	qsort(holders->stack_pointers, holders->stack_pointer_count,
+	      sizeof(*holders->stack_pointers), limpet_compare_words);
 	return 0;
 }
 
@@ -101,10 +83,9 @@ static int search_memory(struct limpet_holders *holders)
 					 .memory = memory_of(holders),
 					 .pages = limpet_process_reader_pages(holders->process),
 					 .stack_pointers = holders->stack_pointers,
-					 .stack_pointer_count = holders->thread_count,
+					 .stack_pointer_count = holders->stack_pointer_count,
 					 .keeps_all_holds = true};
 	const struct limpet_reach_round *round = &holders->round;
-	uint64_t swapped = 0;
 	int error = limpet_reach_round_read(&look, &holders->round);
 
 	if (error)
@@ -117,9 +98,7 @@ static int search_memory(struct limpet_holders *holders)
 						       .searched_bytes = round->bytes,
 						       .missed_bytes = round->missed,
 						       .unread_arenas = round->unread_arenas};
-	holders->facts.is_swapped = limpet_proc_task_number(holders->target, holders->target->pid,
-							    "VmSwap", &swapped) < 0 ||
-				    swapped;
+	holders->facts.is_swapped = limpet_reach_has_swap(holders->target);
 	return 0;
 }
 
@@ -176,15 +155,14 @@ int limpet_holders_read(const struct limpet_target *target, struct limpet_holder
 static void name_thread(const struct limpet_holders *holders, uint64_t start, uint64_t end,
 			struct limpet_holder_root *root)
 {
-	const struct thread *list = holders->threads;
-	/* cppcheck-suppress constStatement */
-	const size_t i = LIMPET_PARTITION_POINT(k, holders->thread_count, list[k].sp < start);
+	bool has_ended;
+	const struct limpet_stack_owner *thread = limpet_stack_owners_find(
+		&holders->threads, memory_of(holders), start, end, &has_ended);
 
-	if (i == holders->thread_count || list[i].sp >= end)
+	if (!thread)
 		return;
-	root->thread = list[i].tid;
-	if (limpet_proc_thread_name(holders->target, root->thread, root->thread_name) < 0)
-		root->thread_name[0] = '\0';
+	root->thread = thread->tid;
+	snprintf(root->thread_name, sizeof(root->thread_name), "%s", thread->name);
 }
 
 static void place_in_map(const struct limpet_holders *holders, const struct limpet_map *map,

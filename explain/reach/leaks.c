@@ -120,13 +120,6 @@ static int look_frozen(struct inquiry *inquiry)
 
 /* ------------------------------------------------------------------ the stop */
 
-static int compare_addresses(const void *a, const void *b)
-{
-	const uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-
-	return left < right ? -1 : left > right;
-}
-
 static int keep_registers(struct inquiry *inquiry, const struct limpet_stopped *stopped)
 {
 	inquiry->register_count = inquiry->stack_pointer_count = 0;
@@ -146,7 +139,7 @@ static int keep_registers(struct inquiry *inquiry, const struct limpet_stopped *
 		inquiry->stack_pointers[inquiry->stack_pointer_count++] = thread->sp;
 	}
 	qsort(inquiry->stack_pointers, inquiry->stack_pointer_count,
-	      sizeof(*inquiry->stack_pointers), compare_addresses);
+	      sizeof(*inquiry->stack_pointers), limpet_compare_words);
 	return 0;
 }
 
@@ -251,13 +244,6 @@ static int stop(struct inquiry *inquiry, struct limpet_err *err)
 
 /* ------------------------------------------------------------------ all */
 
-static bool has_swap(const struct limpet_target *target)
-{
-	uint64_t value = 0;
-
-	return limpet_proc_task_number(target, target->pid, "VmSwap", &value) < 0 || value;
-}
-
 /* Again and again, until nothing more is found to be held, twice: a block that is made and freed
  * all the time may be missed by one look, or two. */
 static int look_until_steady(struct inquiry *inquiry)
@@ -323,7 +309,7 @@ static int inquire(struct inquiry *inquiry, struct limpet_err *err)
 		error = confirm(inquiry, err);
 	if (error || !leaks->is_judged)
 		return error;
-	leaks->is_swapped = has_swap(inquiry->target);
+	leaks->is_swapped = limpet_reach_has_swap(inquiry->target);
 	is_exact = leaks->stop == LIMPET_LEAKS_WHOLE && !leaks->is_swapped && !leaks->missed_bytes;
 	error = limpet_leaks_sites_add(inquiry->target, limpet_process_reader(inquiry->process),
 				       &inquiry->round.graph, is_exact, leaks);

@@ -227,3 +227,10 @@ int limpet_reach_round_read(const struct limpet_reach_look *look,
 		*ret_round = round;
 	return error;
 }
+
+bool limpet_reach_has_swap(const struct limpet_target *target)
+{
+	uint64_t bytes = 0;
+
+	return limpet_proc_task_number(target, target->pid, "VmSwap", &bytes) < 0 || bytes;
+}

@@ -33,6 +33,9 @@ void limpet_reach_round_done(struct limpet_reach_round *round);
 /* Blocks, edges and what points to blocks from elsewhere; no classes yet. 0 or -errno. */
 int limpet_reach_round_read(const struct limpet_reach_look *look,
 			    struct limpet_reach_round *ret_round) LIMPET_MUST_CHECK;
+/* Whether a part of the process is swapped out, which is not searched; true if that is not known.
+ */
+bool limpet_reach_has_swap(const struct limpet_target *target);
 /* The ranges of now, by the heaps and stacks of that round. */
 int limpet_reach_round_ranges(const struct limpet_reach_round *round,
 			      const struct limpet_target *target,
