@@ -15,12 +15,6 @@
 /* Sites that are listed, and the columns before what they are. */
 enum { ROWS = 20, WHAT_COLUMN = 42 };
 
-static bool is_lost(enum limpet_leak_state state)
-{
-	return state == LIMPET_LEAK_DEFINITELY || state == LIMPET_LEAK_INDIRECTLY ||
-	       state == LIMPET_LEAK_PROBABLY;
-}
-
 static bool is_suppressed(const struct limpet_leaks_shown *shown, size_t site)
 {
 	return shown->suppressed && shown->suppressed[site];
@@ -31,7 +25,7 @@ static struct limpet_leak_amount amount_of(const struct limpet_leaks_shown *show
 					   enum limpet_leak_state state)
 {
 	const struct limpet_leaks *leaks = shown->leaks;
-	struct limpet_leak_amount amount = leaks->amounts[state];
+	struct limpet_leak_amount amount = leaks->amounts.of[state];
 
 	for (size_t i = 0; i < leaks->site_count; i++)
 		if (leaks->sites[i].state == state && is_suppressed(shown, i)) {
@@ -43,15 +37,11 @@ static struct limpet_leak_amount amount_of(const struct limpet_leaks_shown *show
 
 struct limpet_leak_amount limpet_leaks_lost(const struct limpet_leaks_shown *shown)
 {
-	struct limpet_leak_amount sum = {0};
+	struct limpet_leak_amounts amounts;
 
-	for (enum limpet_leak_state state = 0; state < LIMPET_LEAK_STATES; state++) {
-		const struct limpet_leak_amount amount = amount_of(shown, state);
-
-		sum.blocks += is_lost(state) ? amount.blocks : 0;
-		sum.bytes += is_lost(state) ? amount.bytes : 0;
-	}
-	return sum;
+	for (enum limpet_leak_state state = 0; state < LIMPET_LEAK_STATES; state++)
+		amounts.of[state] = amount_of(shown, state);
+	return limpet_leak_amounts_lost(&amounts);
 }
 
 /* ------------------------------------------------------------------ sentences */
@@ -79,8 +69,8 @@ static void say_unjudged(const struct limpet_leaks *leaks, pid_t pid)
 static void say_lost(const struct limpet_leaks_shown *shown)
 {
 	const struct limpet_leak_amount lost = limpet_leaks_lost(shown);
-	const bool is_probable = shown->leaks->amounts[LIMPET_LEAK_PROBABLY].blocks != 0;
-	const struct limpet_leak_amount *held = &shown->leaks->amounts[LIMPET_LEAK_REACHABLE];
+	const bool is_probable = shown->leaks->amounts.of[LIMPET_LEAK_PROBABLY].blocks != 0;
+	const struct limpet_leak_amount *held = &shown->leaks->amounts.of[LIMPET_LEAK_REACHABLE];
 	char bytes[LIMPET_UNITS_TEXT];
 
 	if (!lost.blocks)
@@ -313,7 +303,7 @@ int limpet_leaks_print_json(const struct limpet_leaks_shown *shown, int status)
 	object = limpet_json_set(object, "lost", lost_json(shown));
 	object = limpet_json_set(object, "reachable",
 				 leaks->is_judged
-					 ? amount_json(&leaks->amounts[LIMPET_LEAK_REACHABLE])
+					 ? amount_json(&leaks->amounts.of[LIMPET_LEAK_REACHABLE])
 					 : json_null());
 	return limpet_json_output(limpet_json_set(object, "sites", sites_json(shown)), status);
 }

@@ -295,7 +295,8 @@ enum limpet_trace_end_section {
 	LIMPET_ENDING_AGENT_RESIDENT_BYTES, /* the most of its memory that was resident */
 	LIMPET_ENDING_UNFOLLOWED = 33,      /* as in the HEADER, at the end */
 	LIMPET_ENDING_ACCOUNT,              /* the same */
-	LIMPET_ENDING_OBJECTS               /* the same */
+	LIMPET_ENDING_OBJECTS,              /* the same */
+	LIMPET_ENDING_LEAKS                 /* which live blocks were lost, by site */
 };
 
 enum limpet_trace_symbols_section {

@@ -15,6 +15,7 @@
 #include "common/counts.h"
 #include "common/err.h"
 #include "common/file_identity.h"
+#include "common/leak_counts.h"
 #include "common/losses.h"
 #include "common/object_counts.h"
 #include "common/resident_account.h"
@@ -127,6 +128,7 @@ struct limpet_trace_end {
 	const char *unfollowed; /* allocators that may own the unknown memory; "": not known */
 	struct limpet_resident_account account; /* resident memory at the end; of the reader */
 	struct limpet_object_counts objects;    /* the same of a managed heap */
+	struct limpet_leak_counts leaks;        /* of the reader */
 };
 const struct limpet_trace_end *limpet_trace_reader_end(const struct limpet_trace_reader *reader);
 

@@ -59,6 +59,7 @@ void limpet_trace_tables_done(struct limpet_trace_tables *tables)
 	free(tables->end.account.rows);
 	free(tables->target.objects.rows);
 	free(tables->end.objects.rows);
+	free(tables->end.leaks.sites);
 	free(tables->marks);
 	free(tables->threads);
 	free(tables->owners);
@@ -187,6 +188,47 @@ static int read_objects(struct limpet_cursor *list, struct limpet_object_counts 
 		return -EBADMSG;
 	}
 	*ret = objects;
+	return 0;
+}
+
+static void read_amounts(struct limpet_cursor *list, struct limpet_leak_amounts *amounts)
+{
+	for (unsigned i = 0; i < LIMPET_LEAK_STATES; i++) {
+		amounts->of[i].blocks = limpet_cursor_varint(list);
+		amounts->of[i].bytes = limpet_cursor_varint(list);
+	}
+}
+
+/* 0, -EBADMSG or -ENOMEM. */
+static int read_leaks(struct limpet_cursor *list, struct limpet_leak_counts *ret)
+{
+	struct limpet_leak_counts leaks = {.known = true};
+	uint64_t node = 0;
+
+	leaks.is_certain = limpet_cursor_limited(list, 1);
+	leaks.unjudged = limpet_cursor_varint(list);
+	leaks.stop_ns = limpet_cursor_varint(list);
+	read_amounts(list, &leaks.amounts);
+	leaks.count = limpet_cursor_limited(list, LIMPET_LEAK_SITES_MAX);
+	if (list->failed || ret->known)
+		return -EBADMSG;
+	leaks.sites = calloc(leaks.count + 1, sizeof(*leaks.sites));
+	if (!leaks.sites)
+		return -ENOMEM;
+	for (size_t i = 0; i < leaks.count; i++) {
+		struct limpet_leak_site_counts *site = &leaks.sites[i];
+
+		node += limpet_cursor_limited(list, UINT32_MAX - node);
+		site->node = (uint32_t)node;
+		read_amounts(list, &site->amounts);
+		read_text(list, site->holder, sizeof(site->holder));
+		site->held_bytes = limpet_cursor_varint(list);
+	}
+	if (list->failed) {
+		free(leaks.sites);
+		return -EBADMSG;
+	}
+	*ret = leaks;
 	return 0;
 }
 
@@ -565,6 +607,13 @@ static int read_end(struct limpet_trace_tables *tables, struct limpet_cursor *se
 			if (code < 0)
 				return code;
 			read.objects = end->objects;
+			continue;
+		}
+		if (tag == LIMPET_ENDING_LEAKS) {
+			code = read_leaks(&section, &end->leaks);
+			if (code < 0)
+				return code;
+			read.leaks = end->leaks;
 			continue;
 		}
 		value = limpet_cursor_varint(&section);

@@ -15,6 +15,7 @@
 #include "collector/record/event_record.h"
 #include "common/err.h"
 #include "common/file_identity.h"
+#include "common/leak_counts.h"
 #include "common/losses.h"
 #include "common/object_counts.h"
 #include "common/resident_account.h"
@@ -185,6 +186,7 @@ struct limpet_recorder_end {
 	const struct limpet_recorder_resident *resident; /* NULL: not known */
 	const struct limpet_resident_account *account;   /* at the end; NULL: not known */
 	const struct limpet_object_counts *objects;      /* the same */
+	const struct limpet_leak_counts *leaks;          /* the same */
 };
 /* Last tick, END block, fsync. The file is whole from here on; sealing may append symbols. */
 int limpet_recorder_finish(struct limpet_recorder *recorder,

@@ -71,6 +71,38 @@ static void append_objects(struct limpet_bytes *content, unsigned tag,
 	limpet_trace_list_append(content, tag, &list);
 }
 
+static void append_amounts(struct limpet_bytes *list, const struct limpet_leak_amounts *amounts)
+{
+	for (unsigned i = 0; i < LIMPET_LEAK_STATES; i++) {
+		limpet_bytes_append_varint(list, amounts->of[i].blocks);
+		limpet_bytes_append_varint(list, amounts->of[i].bytes);
+	}
+}
+
+static void append_leaks(struct limpet_bytes *content, const struct limpet_leak_counts *leaks)
+{
+	struct limpet_bytes list = {0};
+	uint32_t node = 0;
+
+	if (!leaks || !leaks->known)
+		return;
+	limpet_bytes_append_varint(&list, leaks->is_certain);
+	limpet_bytes_append_varint(&list, leaks->unjudged);
+	limpet_bytes_append_varint(&list, leaks->stop_ns);
+	append_amounts(&list, &leaks->amounts);
+	limpet_bytes_append_varint(&list, leaks->count);
+	for (size_t i = 0; i < leaks->count; i++) {
+		const struct limpet_leak_site_counts *site = &leaks->sites[i];
+
+		limpet_bytes_append_varint(&list, site->node - node);
+		node = site->node;
+		append_amounts(&list, &site->amounts);
+		append_text(&list, site->holder);
+		limpet_bytes_append_varint(&list, site->held_bytes);
+	}
+	limpet_trace_list_append(content, LIMPET_ENDING_LEAKS, &list);
+}
+
 void limpet_recorder_append_header(struct limpet_bytes *content,
 				   const struct limpet_recorder_options *options)
 {
@@ -422,6 +454,7 @@ void limpet_recorder_append_end(struct limpet_bytes *content, const struct limpe
 		limpet_trace_string_append(content, LIMPET_ENDING_UNFOLLOWED, end->unfollowed);
 	append_account(content, LIMPET_ENDING_ACCOUNT, end->account);
 	append_objects(content, LIMPET_ENDING_OBJECTS, end->objects);
+	append_leaks(content, end->leaks);
 	if (live_entries >= 0)
 		limpet_trace_number_append(content, LIMPET_ENDING_LIVE_ENTRIES,
 					   (uint64_t)live_entries);

@@ -295,7 +295,7 @@ static bool has_blocks(const struct limpet_leaks *leaks)
 	uint64_t blocks = 0;
 
 	for (enum limpet_leak_state state = 0; state < LIMPET_LEAK_STATES; state++)
-		blocks += leaks->amounts[state].blocks;
+		blocks += leaks->amounts.of[state].blocks;
 	return blocks;
 }
 

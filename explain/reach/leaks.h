@@ -15,27 +15,15 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "common/leak_counts.h"
 
 struct limpet_target;
 
 #define LIMPET_LEAKS_STOP_NS UINT64_C(20000000) /* usual */
 #define LIMPET_LEAKS_STOP_MOST_NS UINT64_C(10000000000)
 
-enum limpet_leak_state {
-	LIMPET_LEAK_DEFINITELY, /* lost: nothing points to it, in a copy of one moment */
-	LIMPET_LEAK_INDIRECTLY, /* only lost blocks do */
-	LIMPET_LEAK_PROBABLY,   /* as the two before, but not all memory was copied at once */
-	LIMPET_LEAK_POSSIBLY,   /* only interior pointers lead to it */
-	LIMPET_LEAK_STACK_ONLY, /* only words of stacks do */
-	LIMPET_LEAK_REACHABLE,
-	LIMPET_LEAK_STATES
-};
 /* "definitely"...; static. */
 const char *limpet_leak_state_word(enum limpet_leak_state state);
-
-struct limpet_leak_amount {
-	uint64_t blocks, bytes; /* usable */
-};
 
 /* Blocks of one state that look alike: objects of one C++ class, or else of one size. */
 struct limpet_leak_site {
@@ -67,7 +55,7 @@ struct limpet_leaks {
 	size_t unread_arenas;
 	uint64_t searched_bytes, copied_bytes; /* the latter while it was stopped */
 	uint64_t missed_bytes;                 /* there, but could not be read */
-	struct limpet_leak_amount amounts[LIMPET_LEAK_STATES];
+	struct limpet_leak_amounts amounts;    /* usable bytes */
 	enum limpet_leaks_stop stop;
 	uint64_t stop_ns;
 	size_t threads;                 /* that were stopped */

@@ -63,8 +63,8 @@ static int list_entries(struct grouping *grouping, bool is_exact, struct limpet_
 		const enum limpet_leak_state state =
 			state_of(grouping->graph, (uint32_t)i, is_exact);
 
-		leaks->amounts[state].blocks++;
-		leaks->amounts[state].bytes += limpet_block_bytes(blocks, (uint32_t)i);
+		leaks->amounts.of[state].blocks++;
+		leaks->amounts.of[state].bytes += limpet_block_bytes(blocks, (uint32_t)i);
 		grouping->count += state != LIMPET_LEAK_REACHABLE;
 	}
 	grouping->list = reallocarray(NULL, grouping->count + 1, sizeof(*grouping->list));
