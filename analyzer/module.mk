@@ -62,6 +62,7 @@ ANALYZER_SRC += \
 	analyzer/views/findings.c \
 	analyzer/views/findings_groups.c \
 	analyzer/views/sparse_pages.c \
+	analyzer/views/lost_sums.c \
 	analyzer/views/analysis.c \
 	analyzer/views/kept_pages.c \
 	analyzer/views/stack_groups.c \

@@ -140,10 +140,37 @@ static int gather_sites(struct limpet_report *report, const struct limpet_stack_
 			report->site_count++;
 		add_figures(&report->sites[at], site, report->options.sort, &largest[at]);
 		report->sites[at].estimates = at;
+		limpet_lost_add(&report->sites[at].lost, report->leaks, site->node);
 		if (report->estimates)
 			limpet_model_estimates_join(&report->estimates[at],
 						    &model->site_estimates[i]);
 	}
+	return 0;
+}
+
+static int compare_losers(const void *a, const void *b)
+{
+	const struct limpet_report_site *x = a, *y = b;
+
+	if (x->lost.lost.bytes != y->lost.lost.bytes)
+		return x->lost.lost.bytes > y->lost.lost.bytes ? -1 : 1;
+	return x->figures.node < y->figures.node ? -1 : x->figures.node > y->figures.node;
+}
+
+/* Before sites are left out. */
+static int list_losers(struct limpet_report *report)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < report->site_count; i++)
+		count += report->sites[i].lost.lost.blocks != 0;
+	report->losers = calloc(count + 1, sizeof(*report->losers));
+	if (!report->losers)
+		return -ENOMEM;
+	for (size_t i = 0; i < report->site_count; i++)
+		if (report->sites[i].lost.lost.blocks)
+			report->losers[report->loser_count++] = report->sites[i];
+	qsort(report->losers, count, sizeof(*report->losers), compare_losers);
 	return 0;
 }
 
@@ -223,6 +250,7 @@ void limpet_report_free(struct limpet_report *report)
 		free(report->private->frames);
 	free(report->private);
 	free(report->sites);
+	free(report->losers);
 	free(report->estimates);
 	free(report->maps);
 	free(report);
@@ -239,6 +267,7 @@ int limpet_report_new(const struct limpet_model *model, const struct limpet_repo
 		return -ENOMEM;
 	report->model = model;
 	report->options = *options;
+	report->leaks = limpet_lost_counts(model, options->hidden);
 	report->private = calloc(1, sizeof(*report->private));
 	if (!report->private)
 		result = -ENOMEM;
@@ -246,6 +275,8 @@ int limpet_report_new(const struct limpet_model *model, const struct limpet_repo
 		result = limpet_stack_groups_init(&groups, model, options->full);
 	if (!result)
 		result = gather_sites(report, &groups);
+	if (!result)
+		result = list_losers(report);
 	if (!result)
 		result = gather_maps(report, &groups);
 	limpet_stack_groups_done(&groups);

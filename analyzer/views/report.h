@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "analyzer/model/frames.h"
+#include "analyzer/views/lost_sums.h"
 
 enum limpet_report_sort {
 	LIMPET_REPORT_PEAK = 0,
@@ -41,6 +42,7 @@ struct limpet_report_site {
 	struct limpet_model_site figures; /* sums; `node` is the stack with the largest share */
 	size_t stacks;                    /* recorded stacks in it */
 	size_t estimates;                 /* of a sampled trace: index in its `estimates` */
+	struct limpet_lost lost;          /* of its live blocks at the end */
 };
 struct limpet_report_map_site {
 	struct limpet_model_map_site figures;
@@ -57,6 +59,9 @@ struct limpet_report {
 	size_t site_count;                /* limited */
 	size_t all_sites;                 /* with a figure, before the limit */
 	uint64_t shown_figure; /* sum of the sites shown; by growth: of the growing ones */
+	const struct limpet_leak_counts *leaks; /* NULL: not known */
+	struct limpet_report_site *losers; /* sites that lost blocks, by bytes, without limit */
+	size_t loser_count;
 	struct limpet_report_map_site *maps; /* by bytes still mapped */
 	size_t map_count;
 	struct limpet_report_private *private;

@@ -294,6 +294,23 @@ int capture_tick(struct capture *capture)
 	return limpet_recorder_tick(capture->recorder, &tick);
 }
 
+/* Of nodes that are there, and of one that is not. */
+static struct limpet_leak_site_counts leak_sites[] = {
+	{.node = 1, .amounts.of[LIMPET_LEAK_DEFINITELY] = {3, 300}},
+	{.node = 2,
+	 .amounts.of[LIMPET_LEAK_REACHABLE] = {4, 400},
+	 .holder = "sessions (server.c:31)",
+	 .held_bytes = 500},
+	{.node = 1u << 31, .amounts.of[LIMPET_LEAK_PROBABLY] = {1, 1ull << 60}}};
+static const struct limpet_leak_counts leaks = {.known = true,
+						.unjudged = 7,
+						.stop_ns = 12345678,
+						.amounts.of[LIMPET_LEAK_DEFINITELY] = {3, 300},
+						.amounts.of[LIMPET_LEAK_PROBABLY] = {1, 1ull << 60},
+						.amounts.of[LIMPET_LEAK_REACHABLE] = {4, 400},
+						.sites = leak_sites,
+						.count = LIMPET_COUNT_OF(leak_sites)};
+
 int capture_finish(struct capture *capture, enum limpet_end end, bool complete)
 {
 	struct limpet_recorder_tick tick = tick_of(capture);
@@ -304,7 +321,8 @@ int capture_finish(struct capture *capture, enum limpet_end end, bool complete)
 					   .agent_unloaded = true,
 					   .attach_stop_us = 333,
 					   .detach_stop_us = -1,
-					   .agent_memory_bytes = 1u << 20};
+					   .agent_memory_bytes = 1u << 20,
+					   .leaks = &leaks};
 	int code = limpet_recorder_finish(capture->recorder, &tick, &last);
 
 	limpet_recorder_free(capture->recorder);
