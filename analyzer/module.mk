@@ -63,6 +63,7 @@ ANALYZER_SRC += \
 	analyzer/views/findings_groups.c \
 	analyzer/views/sparse_pages.c \
 	analyzer/views/lost_sums.c \
+	analyzer/views/lost_blocks.c \
 	analyzer/views/analysis.c \
 	analyzer/views/kept_pages.c \
 	analyzer/views/stack_groups.c \

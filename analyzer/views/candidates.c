@@ -26,6 +26,7 @@ enum rule_name {
 	RULE_GROWTH,
 	RULE_RISE,
 	RULE_FURTHER,
+	RULE_LOST,
 	RULE_RUNTIME,
 	RULE_OBJECTS,
 	RULE_MAPPING,
@@ -47,6 +48,8 @@ static const struct rule rules[RULES] = {
 	[RULE_RISE] = {LIMPET_HEAP_RISE, 64 << 10, 0.01, 1},
 	/* Of all growth: other functions than the one that grew most. */
 	[RULE_FURTHER] = {LIMPET_HEAP_GROWTH, 64 << 10, 0.05, 0},
+	/* Of live bytes, or so many: they came and are lost, whatever grows. */
+	[RULE_LOST] = {LIMPET_HEAP_LEAK, 64 << 10, 0.01, 12},
 	/* Of RSS, which the kernel counts in batches; collectors come late. */
 	[RULE_RUNTIME] = {LIMPET_HEAP_RUNTIME, 1 << 20, 0.03, 1},
 	/* Of the native growth; the program's own objects count anyway. */
@@ -250,12 +253,13 @@ static char *format_growth_figures(const struct limpet_evidence *it,
 
 static char *format_growth(const struct limpet_evidence *it,
 			   const struct limpet_heap_finding *finding,
-			   const struct limpet_growth_sum *sum)
+			   const struct limpet_growth_sum *sum, const struct limpet_lost *lost)
 {
 	const struct limpet_culprit *culprit = &finding->culprit;
 	const bool rise = finding->kind == LIMPET_HEAP_RISE;
 	LIMPET_FREE char *who = limpet_culprit_words(culprit, true);
 	char bytes[LIMPET_UNITS_TEXT], time[LIMPET_UNITS_TEXT], freed[128], share[64] = "";
+	LIMPET_FREE char *words = NULL;
 
 	if (!who)
 		return NULL;
@@ -267,9 +271,10 @@ static char *format_growth(const struct limpet_evidence *it,
 	limpet_units_format_duration(time, rise ? sum->ended_ns : (uint64_t)(1e9 * it->seconds));
 	if (culprit->node && culprit->share < 0.8)
 		snprintf(share, sizeof(share), "%.0f %% of it ", 100 * culprit->share);
-	return print("Live memory %s by %s %s %s%s, %sunder %s: %s.", rise ? "rose" : "grew", bytes,
-		     rise ? "until" : "in", time, rise ? " and stayed there" : "", share, who,
-		     format_freed(sum, finding->kind, freed, sizeof(freed)));
+	words = print("Live memory %s by %s %s %s%s, %sunder %s", rise ? "rose" : "grew", bytes,
+		      rise ? "until" : "in", time, rise ? " and stayed there" : "", share, who);
+	format_freed(sum, finding->kind, freed, sizeof(freed));
+	return words ? limpet_evidence_sentence(&finding->culprit, words, freed, lost) : NULL;
 }
 
 static void time_growth(const struct limpet_evidence *it, const struct limpet_growth_sum *sum,
@@ -279,11 +284,24 @@ static void time_growth(const struct limpet_evidence *it, const struct limpet_gr
 	finding->to_ns = finding->kind == LIMPET_HEAP_RISE ? sum->ended_ns : it->model->to_ns;
 }
 
+/* What nothing points to is a leak, also where it came at one time, or where other blocks of the
+ * function are freed. */
+static void judge_lost(struct limpet_candidate *one, const struct limpet_lost *lost)
+{
+	if (!limpet_lost_is_most(lost))
+		return;
+	one->is_lost = true;
+	one->finding.kind = LIMPET_HEAP_LEAK;
+	if (one->weight > 0)
+		one->weight = (double)one->finding.bytes * rules[RULE_LEAK].weight;
+}
+
 /* What grew most: blocks that are kept, those that grow on, or all. */
 static int find_first_growth(struct limpet_evidence *it, struct limpet_candidates *candidates)
 {
 	struct limpet_growth_sum sum = {0}, extracted;
 	struct limpet_candidate most = {0};
+	struct limpet_lost lost = {0};
 	enum limpet_growth_of of;
 	int code;
 
@@ -300,11 +318,16 @@ static int find_first_growth(struct limpet_evidence *it, struct limpet_candidate
 		return 0;
 	code = limpet_culprit_find(it->view->locations, sum.stacks, it->view->site_count,
 				   &most.finding.culprit);
-	if (code < 0)
+	if (code == 0)
+		code = limpet_evidence_lost(it, &most.finding.culprit, sum.stacks, &lost);
+	if (code < 0) {
+		limpet_heap_finding_done(&most.finding);
 		return code;
-	most.finding.text = format_growth(it, &most.finding, &sum);
-	most.finding.evidence = format_growth_figures(it, &sum);
+	}
 	time_growth(it, &sum, &most.finding);
+	judge_lost(&most, &lost);
+	most.finding.text = format_growth(it, &most.finding, &sum, &lost);
+	most.finding.evidence = format_growth_figures(it, &sum);
 	/* What has no name is in one sentence. */
 	if (most.finding.culprit.node)
 		code = limpet_growth_extract(&it->growth, it->view, &most.finding.culprit,
@@ -319,11 +342,12 @@ static int find_first_growth(struct limpet_evidence *it, struct limpet_candidate
 /* "session_new (session.c:12) grew by 2.1 MiB: none of 300 blocks was freed." */
 static char *format_further(const struct limpet_evidence *it,
 			    const struct limpet_heap_finding *finding,
-			    const struct limpet_growth_sum *sum)
+			    const struct limpet_growth_sum *sum, const struct limpet_lost *lost)
 {
 	const bool rise = finding->kind == LIMPET_HEAP_RISE;
 	LIMPET_FREE char *who = limpet_culprit_words(&finding->culprit, false);
 	char bytes[LIMPET_UNITS_TEXT], freed[128], time[LIMPET_UNITS_TEXT], until[64] = "";
+	LIMPET_FREE char *words = NULL;
 
 	if (!who)
 		return NULL;
@@ -333,8 +357,9 @@ static char *format_further(const struct limpet_evidence *it,
 	if (rise)
 		snprintf(until, sizeof(until), " until %s and stayed there",
 			 limpet_units_format_duration(time, sum->ended_ns));
-	return print("%s %s by %s%s: %s.", who, rise ? "rose" : "grew", bytes, until,
-		     format_freed(sum, finding->kind, freed, sizeof(freed)));
+	words = print("%s %s by %s%s", who, rise ? "rose" : "grew", bytes, until);
+	format_freed(sum, finding->kind, freed, sizeof(freed));
+	return words ? limpet_evidence_sentence(&finding->culprit, words, freed, lost) : NULL;
 }
 
 /* Other functions that grow. */
@@ -343,15 +368,18 @@ static int find_further_growth(struct limpet_evidence *it, struct limpet_candida
 	for (unsigned i = 0; i < FURTHER; i++) {
 		const struct limpet_growth_sum *all = &it->growth.sums[LIMPET_GROWTH_ALL];
 		struct limpet_candidate one = candidate_of(&rules[RULE_FURTHER], 0);
-		struct limpet_growth_sum sum;
-		enum limpet_growth_of of;
+		struct limpet_growth_sum sum = {0};
+		enum limpet_growth_of of = LIMPET_GROWTH_ALL;
+		struct limpet_lost lost = {0};
 		int code = limpet_culprit_find(it->view->locations, all->stacks,
 					       it->view->site_count, &one.finding.culprit);
 
 		if (code < 0 || !one.finding.culprit.node)
 			return code;
-		code = limpet_growth_extract(&it->growth, it->view, &one.finding.culprit, &sum,
-					     &of);
+		code = limpet_evidence_lost(it, &one.finding.culprit, all->stacks, &lost);
+		if (code == 0)
+			code = limpet_growth_extract(&it->growth, it->view, &one.finding.culprit,
+						     &sum, &of);
 		one.finding.kind = rule_of(of)->kind;
 		one.finding.bytes = (uint64_t)sum.bytes;
 		if (code < 0 || !is_enough(&rules[RULE_FURTHER], sum.bytes, it->all_growth.bytes) ||
@@ -361,9 +389,10 @@ static int find_further_growth(struct limpet_evidence *it, struct limpet_candida
 				return code;
 			continue;
 		}
-		one.finding.text = format_further(it, &one.finding, &sum);
-		one.finding.evidence = format_growth_figures(it, &sum);
 		time_growth(it, &sum, &one.finding);
+		judge_lost(&one, &lost);
+		one.finding.text = format_further(it, &one.finding, &sum, &lost);
+		one.finding.evidence = format_growth_figures(it, &sum);
 		code = limpet_candidates_add(candidates, &one);
 		if (code < 0)
 			return code;
@@ -604,6 +633,14 @@ static int find_holding_objects(struct limpet_evidence *it, struct limpet_candid
 	return limpet_candidates_add(candidates, &one);
 }
 
+static int find_lost(struct limpet_evidence *it, struct limpet_candidates *candidates)
+{
+	const struct rule *rule = &rules[RULE_LOST];
+
+	return limpet_candidates_find_lost(it, rule->least_bytes, rule->least_share, rule->weight,
+					   candidates);
+}
+
 /* Mappings that are there, but for those of parts whose growth was found. */
 static int find_mapped(struct limpet_evidence *it, struct limpet_candidates *candidates)
 {
@@ -789,8 +826,8 @@ int limpet_candidates_find(struct limpet_evidence *evidence,
 			   struct limpet_candidates *ret_candidates)
 {
 	static int (*const finders[])(struct limpet_evidence *, struct limpet_candidates *) = {
-		find_growth, find_parts,  find_holding_objects, find_mapped,
-		find_sparse, find_holder, find_churn,
+		find_growth, find_parts,  find_holding_objects, find_lost,
+		find_mapped, find_sparse, find_holder,          find_churn,
 	};
 	struct limpet_candidates candidates = {0};
 	int code = 0;

@@ -7,6 +7,7 @@
 
 #include "analyzer/views/findings.h"
 #include "analyzer/views/growth.h"
+#include "analyzer/views/lost_sums.h"
 #include "analyzer/views/resident_parts.h"
 #include "common/err.h"
 
@@ -25,6 +26,7 @@ struct limpet_candidate {
 	struct limpet_heap_finding finding;
 	double weight;                  /* 0: the verdict is never about it */
 	const struct limpet_part *part; /* NULL: it is about blocks */
+	bool is_lost;                   /* it says that blocks are lost */
 };
 struct limpet_candidates {
 	struct limpet_candidate *list;
@@ -43,6 +45,22 @@ int limpet_candidates_add(struct limpet_candidates *candidates,
 int limpet_candidates_find_sparse(struct limpet_evidence *evidence, double least_bytes,
 				  double least_share,
 				  struct limpet_candidates *candidates) LIMPET_MUST_CHECK;
+
+/* Lost blocks, whether something grows or not, unless that says it: lost_blocks.c. One of the
+ * limits is enough; the share is of live bytes. `weight`: of a byte, where nothing grows. */
+int limpet_candidates_find_lost(struct limpet_evidence *evidence, double least_bytes,
+				double least_share, double weight,
+				struct limpet_candidates *candidates) LIMPET_MUST_CHECK;
+/* Of what has grown under the culprit: `stacks` are of the view's sites, by that. All zeros: not
+ * known. -ENOMEM. */
+int limpet_evidence_lost(const struct limpet_evidence *evidence,
+			 const struct limpet_culprit *culprit,
+			 const struct limpet_culprit_stack *stacks,
+			 struct limpet_lost *ret_lost) LIMPET_MUST_CHECK;
+/* The words of what has grown, and that it is lost; else its holder, and what was `freed`. A long
+ * one ends before the last. malloc'ed; NULL: no memory. */
+char *limpet_evidence_sentence(const struct limpet_culprit *culprit, const char *words,
+			       const char *freed, const struct limpet_lost *lost);
 
 /* Resident memory at the end, or before the capture if it is not known. */
 static inline double limpet_evidence_rss(const struct limpet_evidence *evidence)

@@ -406,7 +406,8 @@ static int write_verdict(struct limpet_evidence *it, const char *file,
 	about.finding.text = NULL;
 	verdict->part = about.part ? about.part->words : NULL;
 	verdict->judged = it->growth.judged && it->model->target->mode != LIMPET_MODE_RUN;
-	verdict->changed = grows;
+	/* What is lost lies there if nothing of it is known to have grown. */
+	verdict->changed = grows && !(about.is_lost && !about.finding.to_ns);
 	code = verdict->sentences[0] ? limpet_parts_sentence(&it->parts, &verdict->sentences[1])
 				     : -ENOMEM;
 	if (code == 0)

@@ -85,6 +85,7 @@ struct sample {
 	const struct limpet_resident_account
 		*account; /* before the capture; NULL: sample_account */
 	const struct limpet_object_counts *objects;
+	const struct limpet_leak_counts *leaks; /* at the end */
 };
 
 /* First address whose innermost function and file's line are these. */
@@ -289,7 +290,8 @@ static void sample_finish(struct sample *sample, struct limpet_recorder *recorde
 						.attach_stop_us = 417,
 						.detach_stop_us = 1200,
 						.agent_memory_bytes = 1 << 20,
-						.account = &sample_account};
+						.account = &sample_account,
+						.leaks = sample->leaks};
 
 	assert_true(limpet_recorder_finish(recorder, &tick, &end) >= 0);
 	limpet_recorder_free(recorder);

@@ -125,6 +125,7 @@ static void finish(enum limpet_end why)
 						.losses = losses,
 						.account = account_then,
 						.objects = objects_then,
+						.leaks = sample.leaks,
 						.agent_unloaded = true,
 						.agent_memory_bytes = 1 << 20};
 	struct limpet_seal_result result;
@@ -605,6 +606,158 @@ static void test_objects(void **state)
 		       "the language, no leak of native memory.");
 }
 
+/* ------------------------------------------------------------------ lost blocks */
+
+static struct limpet_leak_counts leaks_of(struct limpet_leak_site_counts *sites, size_t count)
+{
+	struct limpet_leak_counts counts = {
+		.known = true, .is_certain = true, .sites = sites, .count = count};
+
+	for (size_t i = 0; i < count; i++)
+		for (unsigned k = 0; k < LIMPET_LEAK_STATES; k++) {
+			counts.amounts.of[k].blocks += sites[i].amounts.of[k].blocks;
+			counts.amounts.of[k].bytes += sites[i].amounts.of[k].bytes;
+		}
+	return counts;
+}
+
+static void lose(struct limpet_leak_site_counts *site, enum limpet_leak_state state,
+		 uint64_t blocks, uint64_t bytes)
+{
+	site->amounts.of[state] = (struct limpet_leak_amount){blocks, blocks * bytes};
+}
+
+/* Of a leak that goes on: lost, lost by all that was seen, for the lesser part, and held. */
+static void test_lost_growth(void **state)
+{
+	static const struct habits leak = {.leak = true};
+	static const struct {
+		uint64_t lost;
+		bool is_certain;
+		const char *holder, *sentence;
+	} rows[] = {
+		{7900, true, "sessions (server.c:31)",
+		 "Live memory grew by 5.3 MiB in 8.0s, under leak (prog.c:8), through grow, and "
+		 "7.9 k of its 8.0 k blocks are lost: nothing points to them."},
+		{7900, false, "",
+		 "Live memory grew by 5.3 MiB in 8.0s, under leak (prog.c:8), through grow, and "
+		 "7.9 k of its 8.0 k blocks are probably lost: nothing points to them."},
+		{4000, true, "sessions (server.c:31)",
+		 "Live memory grew by 5.3 MiB in 8.0s, under leak (prog.c:8), through grow, held "
+		 "by sessions (server.c:31): none of 8.0 k blocks was freed."},
+		{100, true, "a\x1b[31m (x.c:1)",
+		 "Live memory grew by 5.3 MiB in 8.0s, under leak (prog.c:8), through grow, held "
+		 "by a?[31m (x.c:1): none of 8.0 k blocks was freed."},
+		{100, true, "",
+		 "Live memory grew by 5.3 MiB in 8.0s, under leak (prog.c:8), through grow: none "
+		 "of 8.0 k blocks was freed."},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(rows); i++) {
+		struct limpet_leak_site_counts site = {.node = LEAK};
+		struct limpet_leak_counts leaks;
+
+		lose(&site, LIMPET_LEAK_DEFINITELY, rows[i].lost, LEAK_BYTES);
+		lose(&site, LIMPET_LEAK_REACHABLE, 8000 - rows[i].lost, LEAK_BYTES);
+		strcpy(site.holder, rows[i].holder);
+		leaks = leaks_of(&site, 1);
+		leaks.is_certain = rows[i].is_certain;
+		sample.leaks = &leaks;
+		capture(&leak, 8000);
+		assert_verdict(LIMPET_HEAP_LEAK, rows[i].sentence, "leak");
+		/* What is lost beside growth that is held is a finding. */
+		assert_int_equal(find(LIMPET_HEAP_LEAK) != NULL,
+				 rows[i].lost < 7900 && rows[i].lost * LEAK_BYTES > 64 << 10);
+		close_it();
+	}
+	sample.leaks = NULL;
+}
+
+/* Where blocks were lost at one time, or others are freed, it is a leak nevertheless. A holder of
+ * less than half of the blocks is not named. */
+static void test_lost_rise(void **state)
+{
+	static const struct habits leak = {.leak = true};
+	struct limpet_leak_site_counts sites[] = {{.node = LEAK}, {.node = RISE}};
+	struct limpet_leak_counts leaks;
+
+	(void)state;
+	lose(&sites[0], LIMPET_LEAK_INDIRECTLY, 2000, LEAK_BYTES);
+	leaks = leaks_of(sites, 1);
+	sample.leaks = &leaks;
+	begin();
+	follow(&leak, 2000);
+	follow(&(struct habits){.late = 6000}, 6000);
+	finish(LIMPET_END_STOP);
+	assert_verdict(LIMPET_HEAP_LEAK,
+		       "Live memory grew by 1.3 MiB in 8.0s, under leak (prog.c:8), through grow, "
+		       "and 2.0 k of its 2.0 k blocks are lost: nothing points to them.",
+		       "leak");
+	assert_true(verdict.changed);
+	close_it();
+	sites[0].amounts = (struct limpet_leak_amounts){0};
+	lose(&sites[0], LIMPET_LEAK_REACHABLE, 1000, 1000);
+	lose(&sites[1], LIMPET_LEAK_REACHABLE, 1100, 1000);
+	for (unsigned i = 0; i < 3; i++) {
+		strcpy(sites[0].holder, i ? "sessions (server.c:31)" : "others (server.c:32)");
+		strcpy(sites[1].holder, i < 2 ? "sessions (server.c:31)" : "");
+		leaks = leaks_of(sites, 2);
+		begin();
+		for (unsigned round = 0; round < 8000; round++) {
+			pass_round();
+			sample_allocate(&sample, recorder, round % 2 ? LEAK : RISE, 500);
+		}
+		finish(LIMPET_END_STOP);
+		assert_int_equal(strstr(verdict.sentences[0],
+					", held by sessions (server.c:31): none of ") != NULL,
+				 i < 2);
+		assert_null(strstr(verdict.sentences[0], "others"));
+		close_it();
+	}
+	sample.leaks = NULL;
+}
+
+/* Where nothing grows what is lost is said, if it is enough of it. */
+static void test_lost_at_rest(void **state)
+{
+	static const struct habits load = {.load = true};
+	struct limpet_leak_site_counts site = {.node = LOAD};
+	struct limpet_leak_counts leaks;
+
+	(void)state;
+	lose(&site, LIMPET_LEAK_DEFINITELY, 5, LOAD_BYTES);
+	lose(&site, LIMPET_LEAK_REACHABLE, LOAD_BLOCKS - 5, LOAD_BYTES);
+	leaks = leaks_of(&site, 1);
+	sample.leaks = &leaks;
+	capture(&load, 8000);
+	assert_string_equal(
+		verdict.sentences[0],
+		"19.5 KiB in 5 blocks are lost: nothing points to them; allocated under "
+		"evil?[31m??.so+0x1234.");
+	assert_int_equal(verdict.about.kind, LIMPET_HEAP_LEAK);
+	assert_int_equal(verdict.about.bytes, 5 * LOAD_BYTES);
+	assert_true(verdict.about.share > 0.0099 && verdict.about.share < 0.0101);
+	/* It lies there: nothing is known of when. */
+	assert_false(verdict.changed);
+	assert_int_equal(verdict.about.to_ns, 0);
+	close_it();
+	lose(&site, LIMPET_LEAK_DEFINITELY, 4, LOAD_BYTES);
+	leaks = leaks_of(&site, 1);
+	capture(&load, 8000);
+	assert_int_equal(verdict.about.kind, LIMPET_HEAP_STEADY);
+	assert_null(find(LIMPET_HEAP_LEAK));
+	close_it();
+	lose(&site, LIMPET_LEAK_DEFINITELY, 0, 0);
+	lose(&site, LIMPET_LEAK_PROBABLY, 1, 66000);
+	leaks = leaks_of(&site, 1);
+	capture(&load, 8000);
+	assert_non_null(strstr(verdict.sentences[0],
+			       "64.5 KiB in 1 block is probably lost: nothing points to it; "));
+	close_it();
+	sample.leaks = NULL;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -614,7 +767,8 @@ int main(void)
 		cmocka_unit_test(test_reallocs),      cmocka_unit_test(test_turnover),
 		cmocka_unit_test(test_rise_and_fall), cmocka_unit_test(test_left_after_a_fall),
 		cmocka_unit_test(test_hidden),        cmocka_unit_test(test_pages),
-		cmocka_unit_test(test_objects),
+		cmocka_unit_test(test_objects),       cmocka_unit_test(test_lost_growth),
+		cmocka_unit_test(test_lost_rise),     cmocka_unit_test(test_lost_at_rest),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }
