@@ -86,6 +86,7 @@ ANALYZER_SRC += \
 	analyzer/text/report_head.c \
 	analyzer/text/report_json.c \
 	analyzer/text/report_losses.c \
+	analyzer/text/report_lost.c \
 	analyzer/text/report_markdown.c \
 	analyzer/text/report_printer.c \
 	analyzer/text/report_stack.c \

@@ -140,14 +140,14 @@ static char *short_name(const void *context, uint32_t name)
 
 /* malloc'ed; NULL: out of memory. */
 static char *chain_of(const struct limpet_printer *printer, const struct limpet_diff *diff,
-		      uint32_t node)
+		      uint32_t node, size_t used)
 {
 	struct limpet_chain chain = {
 		.name = printer->options->full ? whole_name : short_name,
 		.context = diff,
 		.full = printer->options->full,
 		.width = printer->options->width,
-		.used = diff->per_second ? BEFORE_SITE_OF_RATES : BEFORE_SITE,
+		.used = used,
 	};
 	LIMPET_FREE uint32_t *names = NULL;
 	size_t depth = 0;
@@ -169,7 +169,8 @@ static void print_row(struct limpet_printer *printer, const struct limpet_diff *
 	const char *mark = row->state == LIMPET_DIFF_APPEARED   ? "new"
 			   : row->state == LIMPET_DIFF_VANISHED ? "gone"
 								: "";
-	LIMPET_FREE char *chain = chain_of(printer, diff, row->node);
+	LIMPET_FREE char *chain = chain_of(printer, diff, row->node,
+					   diff->per_second ? BEFORE_SITE_OF_RATES : BEFORE_SITE);
 	const int wider = diff->per_second ? 2 : 0;
 	char change[VALUE_TEXT], old[VALUE_TEXT], new[VALUE_TEXT];
 
@@ -209,6 +210,77 @@ static void print_resident(struct limpet_printer *printer, const struct limpet_d
 		limpet_printer_row(printer, "", "resident", "%s", text);
 }
 
+/* ------------------------------------------------------------------ lost blocks */
+
+/* Sites shown of those that lost more, and the columns before them. */
+#define LOSERS_SHOWN 5u
+#define BEFORE_LOSER 27u
+
+static uint64_t more_lost(const struct limpet_diff_row *row)
+{
+	const uint64_t old = row->lost[0].lost.bytes, new = row->lost[1].lost.bytes;
+
+	return new > old ? new - old : 0;
+}
+
+static int compare_losers(const void *a, const void *b)
+{
+	const struct limpet_diff_row *x = *(const struct limpet_diff_row *const *)a;
+	const struct limpet_diff_row *y = *(const struct limpet_diff_row *const *)b;
+
+	if (more_lost(x) != more_lost(y))
+		return more_lost(x) > more_lost(y) ? -1 : 1;
+	return x->node < y->node ? -1 : x->node > y->node;
+}
+
+static void print_losers(struct limpet_printer *printer, const struct limpet_diff *diff)
+{
+	LIMPET_FREE const struct limpet_diff_row **losers =
+		calloc(diff->row_count + 1, sizeof(*losers));
+	size_t count = 0;
+
+	if (!limpet_printer_check(printer, losers ? 0 : -ENOMEM))
+		return;
+	for (size_t i = 0; i < diff->row_count; i++)
+		if (more_lost(&diff->rows[i]))
+			losers[count++] = &diff->rows[i];
+	qsort(losers, count, sizeof(*losers), compare_losers);
+	for (size_t i = 0; i < count && i < LOSERS_SHOWN; i++) {
+		LIMPET_FREE char *chain = chain_of(printer, diff, losers[i]->node, BEFORE_LOSER);
+
+		if (!limpet_printer_check(printer, chain ? 0 : -ENOMEM))
+			return;
+		limpet_printer_line(printer, "", "%-9s %10s more  %s", "",
+				    limpet_printer_bytes(printer, more_lost(losers[i])), chain);
+	}
+	if (count > LOSERS_SHOWN)
+		limpet_printer_line(printer, printer->options->dim, "%-9s ... %zu more", "",
+				    count - LOSERS_SHOWN);
+}
+
+static void print_lost(struct limpet_printer *printer, const struct limpet_diff *diff)
+{
+	struct limpet_lost lost[2] = {{0}, {0}};
+
+	for (int i = 0; i < 2; i++)
+		if (diff->leaks[i])
+			lost[i] = limpet_lost_total(diff->leaks[i]);
+	if (diff->leaks[0] && diff->leaks[1]) {
+		limpet_printer_row(printer, "", "lost", "%s -> %s%s",
+				   limpet_printer_bytes(printer, lost[0].lost.bytes),
+				   limpet_printer_bytes(printer, lost[1].lost.bytes),
+				   lost[0].is_probable || lost[1].is_probable ? ", probably" : "");
+		print_losers(printer, diff);
+	} else if (diff->leaks[0] || diff->leaks[1]) {
+		const bool is_new = diff->leaks[1];
+
+		limpet_printer_row(printer, "", "lost", "%s%s in the %s one; not known of the %s",
+				   lost[is_new].is_probable ? "probably " : "",
+				   limpet_printer_bytes(printer, lost[is_new].lost.bytes),
+				   is_new ? "new" : "old", is_new ? "old" : "new");
+	}
+}
+
 /* Growth in the new one that is as much as before has no change, and is no news of nothing. */
 static bool is_shown(const struct limpet_diff *diff, const struct limpet_diff_row *row)
 {
@@ -230,6 +302,7 @@ int limpet_diff_text_print(const struct limpet_diff *diff, const char *old_name,
 	print_heap(&printer, "new", new_name, diff->new_heap);
 	print_programs(&printer, diff);
 	print_resident(&printer, diff);
+	print_lost(&printer, diff);
 	if (diff->new_heap->filtered)
 		limpet_printer_line(&printer, "", "filtered");
 	if (diff->new_heap->model->target->pages)
@@ -279,6 +352,15 @@ json_t *limpet_diff_json_side(const char *name, const struct limpet_analysis *an
 			 limpet_json_names(model));
 }
 
+/* null: known of neither. */
+static json_t *lost_object(const struct limpet_diff *diff, const struct limpet_lost lost[2])
+{
+	if (!diff->leaks[0] && !diff->leaks[1])
+		return json_null();
+	return json_pack("{s:o,s:o}", "before", limpet_json_lost(lost[0].known, &lost[0].lost),
+			 "after", limpet_json_lost(lost[1].known, &lost[1].lost));
+}
+
 static json_t *row_object(const struct limpet_diff *diff, const struct limpet_diff_row *row)
 {
 	json_t *stack = json_array();
@@ -288,20 +370,25 @@ static json_t *row_object(const struct limpet_diff *diff, const struct limpet_di
 					   limpet_json_text(diff->names[diff->nodes[at].name]));
 	if (!stack)
 		return NULL;
-	return json_pack(
-		"{s:s,s:I,s:I,s:I,s:o,s:o,s:o}", "state", limpet_diff_state_word(diff, row),
-		"change", (json_int_t)row->change, "old_value", (json_int_t)row->old_value,
-		"new_value", (json_int_t)row->new_value, "old",
-		limpet_json_figures(&row->old_figures, diff->old_heap->model), "new",
-		limpet_json_figures(&row->new_figures, diff->new_heap->model), "stack", stack);
+	return json_pack("{s:s,s:I,s:I,s:I,s:o,s:o,s:o,s:o}", "state",
+			 limpet_diff_state_word(diff, row), "change", (json_int_t)row->change,
+			 "old_value", (json_int_t)row->old_value, "new_value",
+			 (json_int_t)row->new_value, "old",
+			 limpet_json_figures(&row->old_figures, diff->old_heap->model), "new",
+			 limpet_json_figures(&row->new_figures, diff->new_heap->model), "lost",
+			 lost_object(diff, row->lost), "stack", stack);
 }
 
 int limpet_diff_json_print(const struct limpet_diff *diff, const char *old_name,
 			   const char *new_name, size_t limit, FILE *file)
 {
 	struct limpet_json_printer printer = {.file = file};
+	struct limpet_lost lost[2] = {{0}, {0}};
 	struct limpet_parts parts;
 
+	for (int i = 0; i < 2; i++)
+		if (diff->leaks[i])
+			lost[i] = limpet_lost_total(diff->leaks[i]);
 	fprintf(file, "{\"format\":\"limpet-diff\",\"version\":1,\"sort\":\"%s\"",
 		limpet_report_sort_words[diff->sort]);
 	limpet_json_member(&printer, "verdict", limpet_json_text(diff->verdict));
@@ -310,6 +397,7 @@ int limpet_diff_json_print(const struct limpet_diff *diff, const char *old_name,
 	limpet_json_member(&printer, "resident",
 			   limpet_diff_resident(diff, &parts) == 0 ? limpet_json_resident(&parts)
 								   : json_null());
+	limpet_json_member(&printer, "lost", lost_object(diff, lost));
 	limpet_json_member(&printer, "per_second", json_boolean(diff->per_second));
 	limpet_json_member(&printer, "change", json_integer((json_int_t)diff->totals.change));
 	limpet_json_begin_list(&printer, "sites");

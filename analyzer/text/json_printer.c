@@ -73,6 +73,13 @@ static json_t *part_object(const struct limpet_parts *parts, const struct limpet
 			 limpet_json_number_if(part->free_known, part->free_bytes));
 }
 
+json_t *limpet_json_lost(bool known, const struct limpet_leak_amount *amount)
+{
+	return known ? json_pack("{s:o,s:o}", "blocks", limpet_json_number(amount->blocks), "bytes",
+				 limpet_json_number(amount->bytes))
+		     : json_null();
+}
+
 json_t *limpet_json_resident(const struct limpet_parts *parts)
 {
 	char *text = NULL;

@@ -27,6 +27,9 @@ json_t *limpet_json_names(const struct limpet_model *model);
 json_t *limpet_json_figures(const struct limpet_model_site *figures,
 			    const struct limpet_model *model);
 
+/* What of a heap is lost: blocks and bytes; null if it is not known. NULL: no memory. */
+json_t *limpet_json_lost(bool known, const struct limpet_leak_amount *amount);
+
 /* What resident memory is, with the keys of reports. NULL: no memory. */
 json_t *limpet_json_resident(const struct limpet_parts *parts);
 

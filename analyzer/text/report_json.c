@@ -346,6 +346,36 @@ static json_t *stack_array(struct limpet_report *report, uint32_t node, bool *re
 	return array;
 }
 
+/* null: nobody looked, or the figures are of another moment or of a part. */
+static json_t *lost_object(const struct limpet_leak_counts *counts)
+{
+	static const char *const keys[LIMPET_LEAK_STATES] = {
+		[LIMPET_LEAK_DEFINITELY] = "definitely", [LIMPET_LEAK_INDIRECTLY] = "indirectly",
+		[LIMPET_LEAK_PROBABLY] = "probably",     [LIMPET_LEAK_POSSIBLY] = "possibly",
+		[LIMPET_LEAK_STACK_ONLY] = "stack_only", [LIMPET_LEAK_REACHABLE] = "reachable",
+	};
+	json_t *object = counts ? json_object() : json_null();
+
+	for (unsigned i = 0; counts && i < LIMPET_LEAK_STATES; i++)
+		object = limpet_json_set(object, keys[i],
+					 limpet_json_lost(true, &counts->amounts.of[i]));
+	if (!counts)
+		return object;
+	object = limpet_json_set(object, "certain", json_boolean(counts->is_certain));
+	object = limpet_json_set(object, "unjudged", limpet_json_number(counts->unjudged));
+	return limpet_json_set(
+		object, "stop_microseconds",
+		limpet_json_known(counts->stop_ns / 1000 + (counts->stop_ns % 1000 != 0)));
+}
+
+/* The variable that leads to most of it; null: not known. */
+static json_t *holder_object(const struct limpet_lost *lost)
+{
+	return lost->held ? json_pack("{s:o,s:o}", "name", limpet_json_text(lost->held->holder),
+				      "bytes", limpet_json_known(lost->held->held_bytes))
+			  : json_null();
+}
+
 static json_t *site_object(struct limpet_report *report, const struct limpet_report_site *site)
 {
 	const struct limpet_model_site *figures = &site->figures;
@@ -368,6 +398,9 @@ static json_t *site_object(struct limpet_report *report, const struct limpet_rep
 				      figures->reallocations),
 		"growth_bytes", (json_int_t)figures->growth_bytes, "stack_truncated", cut,
 		"allocator", owner_name(report->model, figures->node), "stack", stack);
+	object = limpet_json_set(object, "lost",
+				 limpet_json_lost(site->lost.known, &site->lost.lost));
+	object = limpet_json_set(object, "holder", holder_object(&site->lost));
 	return sample_bytes ? set_ranges(object, &report->estimates[site->estimates], sample_bytes)
 			    : object;
 }
@@ -549,6 +582,7 @@ void limpet_report_json_print_head(struct limpet_report *report,
 	limpet_json_member(printer, "unfollowed", unfollowed_object(model));
 	limpet_json_member(printer, "verdict", verdict_object(report->options.verdict));
 	limpet_json_member(printer, "findings", findings_array(report->options.verdict));
+	limpet_json_member(printer, "lost", lost_object(report->leaks));
 	if (report->options.hidden)
 		limpet_json_member(printer, "hidden",
 				   limpet_json_figures(report->options.hidden, model));

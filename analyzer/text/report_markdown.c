@@ -139,6 +139,19 @@ static void print_findings(struct limpet_printer *printer)
 	fputc('\n', printer->file);
 }
 
+/* A column of its own, where it is known. */
+static void print_lost(struct limpet_printer *printer, const struct limpet_report_site *site)
+{
+	LIMPET_FREE char *lost =
+		printer->report->leaks ? limpet_report_site_lost(printer, &site->lost) : NULL;
+
+	if (!limpet_printer_check(printer, printer->report->leaks && !lost ? -ENOMEM : 0) || !lost)
+		return;
+	fputc(' ', printer->file);
+	print_sentence(lost, printer->file);
+	fputs(" |", printer->file);
+}
+
 static void print_row(struct limpet_printer *printer, const struct limpet_report_site *site)
 {
 	const enum limpet_report_sort sort = printer->report->options.sort;
@@ -162,7 +175,9 @@ static void print_row(struct limpet_printer *printer, const struct limpet_report
 		fputs(" | ", printer->file);
 		if (names.caller)
 			print_name(names.caller, printer->file);
-		fputs(" |\n", printer->file);
+		fputs(" |", printer->file);
+		print_lost(printer, site);
+		fputc('\n', printer->file);
 	}
 	free(names.name);
 	free(names.via);
@@ -176,8 +191,9 @@ static void print_table(struct limpet_printer *printer)
 	if (!report->site_count ||
 	    (report->estimates && report->options.sort == LIMPET_REPORT_TEMPORARY))
 		return;
-	fprintf(printer->file, "| %s | share | function | called by |\n|---:|---:|---|---|\n",
-		limpet_printer_title(report->model, report->options.sort));
+	fprintf(printer->file, "| %s | share | function | called by |%s\n|---:|---:|---|---|%s\n",
+		limpet_printer_title(report->model, report->options.sort),
+		report->leaks ? " lost |" : "", report->leaks ? "---|" : "");
 	for (size_t i = 0; i < report->site_count && !printer->error; i++)
 		print_row(printer, &report->sites[i]);
 	fputc('\n', printer->file);
@@ -185,6 +201,7 @@ static void print_table(struct limpet_printer *printer)
 
 int limpet_report_markdown_print(struct limpet_report *report, bool full, FILE *file)
 {
+	static void (*const lost[])(struct limpet_printer *) = {limpet_report_lost_print, NULL};
 	static void (*const head[])(struct limpet_printer *) = {limpet_report_head_print, NULL};
 	static void (*const rest[])(struct limpet_printer *) = {limpet_report_sites_print,
 								limpet_report_maps_print,
@@ -195,6 +212,10 @@ int limpet_report_markdown_print(struct limpet_report *report, bool full, FILE *
 
 	print_heading(&printer);
 	print_findings(&printer);
+	if (report->leaks) {
+		print_parts(&printer, lost);
+		fputc('\n', file);
+	}
 	print_table(&printer);
 	print_parts(&printer, head);
 	fputs("\n<details>\n<summary>Stacks</summary>\n\n", file);

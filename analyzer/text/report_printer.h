@@ -116,6 +116,11 @@ void limpet_report_head_print(struct limpet_printer *printer);
 void limpet_report_unfollowed_print(struct limpet_printer *printer);
 void limpet_report_losses_print(struct limpet_printer *printer);
 void limpet_report_totals_print(struct limpet_printer *printer);
+/* Which blocks were lost, and where; nothing if it is not known. */
+void limpet_report_lost_print(struct limpet_printer *printer);
+/* "30.0 k of 31.0 k lost", "held by sessions (server.c:31)", both, or ""; malloc'ed. NULL: no
+ * memory. */
+char *limpet_report_site_lost(struct limpet_printer *printer, const struct limpet_lost *lost);
 
 /* `figures`, the function's name, `detail`, and the stack of `node`, `frames` of it at most. */
 void limpet_report_stack_print(struct limpet_printer *printer, uint32_t node, const char *figures,

@@ -127,6 +127,16 @@ static int add_range(struct limpet_printer *printer, const struct limpet_report_
 	return asprintf(detail, "estimated: %s to %s; %s", low, high, before);
 }
 
+static int add_lost(struct limpet_printer *printer, const struct limpet_report_site *site,
+		    char **detail)
+{
+	LIMPET_FREE char *lost = limpet_report_site_lost(printer, &site->lost);
+	LIMPET_FREE char *before = *detail;
+
+	*detail = NULL;
+	return lost ? asprintf(detail, "%s%s%s", before, lost[0] ? "; " : "", lost) : -1;
+}
+
 static void print_site(struct limpet_printer *printer, size_t number,
 		       const struct limpet_report_site *site)
 {
@@ -140,7 +150,8 @@ static void print_site(struct limpet_printer *printer, size_t number,
 		 limpet_printer_share(printer, (uint64_t)figure,
 				      limpet_report_sites_total(printer->report)));
 	if (site_detail(printer, site, &detail) < 0 ||
-	    (printer->report->estimates && add_range(printer, site, &detail) < 0)) {
+	    (printer->report->estimates && add_range(printer, site, &detail) < 0) ||
+	    add_lost(printer, site, &detail) < 0) {
 		detail = NULL;
 		limpet_printer_check(printer, -ENOMEM);
 		return;
@@ -302,6 +313,13 @@ static void print_findings(struct limpet_printer *printer)
 	limpet_printer_blank(printer);
 }
 
+static void print_lost(struct limpet_printer *printer)
+{
+	limpet_report_lost_print(printer);
+	if (printer->report->leaks)
+		limpet_printer_blank(printer);
+}
+
 int limpet_report_text_print(struct limpet_report *report,
 			     const struct limpet_report_text_options *options, FILE *file)
 {
@@ -309,6 +327,7 @@ int limpet_report_text_print(struct limpet_report *report,
 	static void (*const parts[])(struct limpet_printer *) = {
 		print_verdict,
 		print_findings,
+		print_lost,
 		limpet_report_head_print,
 		limpet_report_sites_print,
 		limpet_report_maps_print,

@@ -139,6 +139,7 @@ static int add_heap(struct limpet_diff *diff, const struct limpet_analysis *anal
 		limpet_view_add_figures(is_new ? &row->new_figures : &row->old_figures,
 					&view->sites[i]);
 		row->nodes[is_new] = view->sites[i].node;
+		limpet_lost_add(&row->lost[is_new], diff->leaks[is_new], view->sites[i].node);
 	}
 	return code;
 }
@@ -221,6 +222,8 @@ int limpet_diff_new(const struct limpet_analysis *old_heap, const struct limpet_
 		return -ENOMEM;
 	diff->old_heap = old_heap;
 	diff->new_heap = new_heap;
+	diff->leaks[0] = limpet_lost_counts(old_heap->model, old_heap->filtered);
+	diff->leaks[1] = limpet_lost_counts(new_heap->model, new_heap->filtered);
 	diff->sort = new_heap->view.sort;
 	diff->per_second = is_by_second(diff);
 	diff->private = calloc(1, sizeof(*diff->private));

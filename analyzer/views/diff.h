@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "analyzer/views/analysis.h"
+#include "analyzer/views/lost_sums.h"
 #include "analyzer/views/report.h"
 #include "analyzer/views/resident_parts.h"
 #include "analyzer/views/verdict.h"
@@ -35,14 +36,16 @@ struct limpet_diff_row {
 	struct limpet_model_site old_figures, new_figures; /* as they were */
 	uint32_t nodes[2];                    /* a stack of the old heap, and of the new; 0: none */
 	int64_t old_value, new_value, change; /* by the sort */
+	struct limpet_lost lost[2];           /* of the old heap, and of the new */
 };
 
 struct limpet_diff_private;
 struct limpet_diff {
 	const struct limpet_analysis *old_heap, *new_heap;
 	enum limpet_report_sort sort;
-	bool per_second; /* values are rates */
-	char *verdict;   /* what changed, in one sentence, safe to show */
+	bool per_second;                           /* values are rates */
+	const struct limpet_leak_counts *leaks[2]; /* NULL: not known */
+	char *verdict;                             /* what changed, in one sentence, safe to show */
 	struct limpet_diff_node *nodes;
 	uint32_t node_count;
 	const char **names;
