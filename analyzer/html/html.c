@@ -61,6 +61,23 @@ static void append_threads(struct limpet_html_page *page,
 	ROW_COLUMN(page, "thb", list, count, bytes);
 }
 
+/* What of its live blocks was lost, and who holds the others; nothing if none was judged. */
+static void append_lost(struct limpet_html_page *page, const struct limpet_leak_counts *counts,
+			uint32_t node)
+{
+	struct limpet_lost lost = {0};
+
+	limpet_lost_add(&lost, counts, node);
+	if (!lost.known)
+		return;
+	limpet_html_row_number(page, "lost", (int64_t)lost.lost.blocks);
+	limpet_html_row_number(page, "judged", (int64_t)lost.judged.blocks);
+	if (!lost.held)
+		return;
+	limpet_html_row_key(page, "holder");
+	limpet_html_row_value(page, limpet_json_text(lost.held->holder));
+}
+
 /* NULL: not known. */
 static const struct limpet_survivors *known_survivors(const struct limpet_html_subject *subject)
 {
@@ -75,6 +92,8 @@ static void print_sites(struct limpet_html_page *page, const struct limpet_html_
 {
 	const struct limpet_history *history = subject->history;
 	const struct limpet_survivors *survivors = known_survivors(subject);
+	const struct limpet_leak_counts *leaks =
+		limpet_lost_counts(subject->model, subject->hidden);
 	const bool peak = has_peak(subject);
 	LIMPET_FREE struct limpet_history_step *steps = NULL;
 	size_t capacity = 0;
@@ -106,6 +125,7 @@ static void print_sites(struct limpet_html_page *page, const struct limpet_html_
 			append_survivors(page, survivors, site->node);
 		if (subject->thread_timeline)
 			append_threads(page, subject->thread_timeline, site->node);
+		append_lost(page, leaks, site->node);
 		if (subject->model->owners)
 			limpet_html_row_number(page, "owner",
 					       subject->model->nodes[site->node].owner);

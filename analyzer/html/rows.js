@@ -59,9 +59,17 @@ function foldButton(row, words, more) {
   return button;
 }
 const action = (words, what) => make('button', {type: 'button', class: 'small', textContent: words, onclick: what});
+/* What a search for lost blocks found of it at the end of the capture; '': nothing that is known. */
+function lostInWords(row) {
+  const judged = sitesOfRow(row).map(site => sites[site]).filter(one => one.judged), sum = key => judged.reduce((all, one) => all + one[key], 0);
+  const lost = sum('lost'), all = sum('judged'), {holder} = judged.filter(one => one.holder).sort((a, b) => b.judged - b.lost - a.judged + a.lost)[0] || {};
+  const words = lost ? [`At the end ${count(lost)} of ${plural(all, 'live block')} ${lost === 1 ? 'was' : 'were'} ${data.lost.certain && !data.lost.probably.blocks ? '' : 'probably '}lost: nothing points to ${lost === 1 ? 'it' : 'them'}.`] : [];
+  return [...words, ...(holder && lost < all ? [`Held by ${holder}.`] : [])].join(' ');
+}
 function originInWords(row) {
   const list = threadNames.size ? threadsOf(row) : [], words = list.length ? [`${capital(DID)} by ${threadsInWords(list)}.`] : [];
   if (allocatorOf(row)) words.push(`Allocator: ${allocatorOf(row)}.`);
+  if (lostInWords(row)) words.push(lostInWords(row));
   return words.join(' ');
 }
 /* Who allocated by a stack, where to go on, and its frames. */
