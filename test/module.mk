@@ -137,7 +137,7 @@ TARGET_PROGRAMS = $(addprefix $(TARGET_DIR)/,$(TARGET_C) confined served storm m
 	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc own-tcmalloc-lto classes-tcmalloc classes-tcmalloc-static newer newer-static newer-short newer-middle census held leaver leaver-static nameless keeps decoy pool bundled-hidden bundled-symbolic bundled-stripped registers chaos sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,moved.so storm-moved storm-moved-static auditor.so standing-static)
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,instead.so blind-malloc.so held-dlopen.so room)
-TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,setter setter-plugin.so comer early-now.so early-lazy.so early-cxx.so copied copied-plugin.so prober rewriter packed packed-plugin.so $(NAMES) names-alias.so names-late.so packed-table.so deep deep-plugin.so bare-plugin.so)
+TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,setter setter-plugin.so comer compact compact-plugin.so early-now.so early-lazy.so early-cxx.so copied copied-plugin.so prober rewriter packed packed-plugin.so $(NAMES) names-alias.so names-late.so packed-table.so deep deep-plugin.so bare-plugin.so)
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,forker-static forker-musl inverse-musl loader-musl plugin-musl.so churn-go churn-go-static $(PLAIN_GO) Load.class)
 
 # Not files of ours to sanitise: a target is what it is in every variant.
@@ -230,6 +230,12 @@ $(TARGET_DIR)/plugin.so $(TARGET_DIR)/plugin-noplt.so: $(TARGET_DIR)/%.so: test/
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -fPIC -shared $(if $(filter %-noplt,$*),-fno-plt) -o $@ $<
+
+# LLD lets code begin in the page of the file in which the headers end.
+$(TARGET_DIR)/compact $(TARGET_DIR)/compact-plugin.so: test/targets/compact.c test/targets/target.h
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -fuse-ld=lld -I. $(if $(filter %.so,$@),-DPLUGIN -fPIC -shared) -o $@ $< -ldl
 
 # Its modules look at it.
 $(TARGET_DIR)/comer: test/targets/comer.c test/targets/target.h

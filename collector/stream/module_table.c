@@ -419,7 +419,8 @@ bool limpet_module_table_update(struct limpet_module_table *table, uint32_t gone
 	return true;
 }
 
-/* The module's own mapping, by its program headers, of the same part of the file. */
+/* The module's own mapping, by its program headers, of the same code of the file: a page of it may
+ * be mapped twice, at different distances. */
 static const struct limpet_map *first_mapping(const struct limpet_modules *modules,
 					      const struct limpet_map *again,
 					      struct limpet_module **ret_module)
@@ -434,8 +435,9 @@ static const struct limpet_map *first_mapping(const struct limpet_modules *modul
 			const struct limpet_map *map = &modules->maps.list[k];
 
 			if (map->start < module->start || map->end > module->end ||
-			    map->inode != again->inode || again->offset < map->offset ||
-			    again->offset - map->offset >= map->end - map->start)
+			    map->perms[2] != 'x' || map->inode != again->inode ||
+			    again->offset >= map->offset + (map->end - map->start) ||
+			    map->offset >= again->offset + (again->end - again->start))
 				continue;
 			*ret_module = module;
 			return map;

@@ -22,6 +22,7 @@
 #include "injector/proc/memory.h"
 #include "injector/proc/target_process.h"
 
+#define PAGE 4096u
 #define MAX_PHDRS 256u
 #define MAX_DYNAMIC_BYTES 65536u
 #define MAX_TABLE_BYTES (512u << 20)
@@ -129,10 +130,14 @@ static void read_segment(const struct head *head, const Elf64_Phdr *phdr,
 	case PT_LOAD:
 		if (start + phdr->p_memsz > module->end)
 			module->end = start + phdr->p_memsz;
+		if (phdr->p_offset < PAGE && start > module->last_head)
+			module->last_head = start;
 		if (!(phdr->p_flags & PF_X))
 			break;
-		if (!module->text_end || start < module->text_start)
+		if (!module->text_end || start < module->text_start) {
 			module->text_start = start;
+			module->text_offset = phdr->p_offset;
+		}
 		if (start + phdr->p_memsz > module->text_end)
 			module->text_end = start + phdr->p_memsz;
 		break;
@@ -302,16 +307,20 @@ static int read_module(const struct limpet_modules *modules, size_t i, uint64_t 
 	       module->text_end <= module->text_start;
 }
 
-/* A data mapping of an ELF file (by a profiler or a package tool) is not a module: its code must be
- * mapped executable where its program headers say. Text that was moved to huge pages is not the
+/* A data mapping of an ELF file (by a profiler or a package tool) is not a module, nor is a second
+ * mapping of the page with its header, which a linker may have put beside the code: its code must
+ * be mapped executable where its program headers say. Text that was moved to huge pages is not the
  * file's any more (`moved`). */
 static bool has_code(const struct limpet_modules *modules, const struct limpet_module *module,
 		     bool moved)
 {
 	const struct limpet_map *map = limpet_proc_maps_find(&modules->maps, module->text_start);
 
-	return map && map->perms[2] == 'x' &&
-	       (moved || module->vdso || limpet_module_is_of(module, map));
+	if (!map || map->perms[2] != 'x')
+		return false;
+	if (module->vdso || !limpet_module_is_of(module, map))
+		return module->vdso || moved;
+	return map->offset + (module->text_start - map->start) == module->text_offset;
 }
 
 bool limpet_module_is_of(const struct limpet_module *module, const struct limpet_map *map)
@@ -667,6 +676,19 @@ static void undo_values(const struct limpet_module *module)
 	}
 }
 
+/* Whether the mapping is a module's own, by its program headers: its code or its data may begin in
+ * the page of the file that has the header. */
+static bool is_part(const struct limpet_modules *modules, const struct limpet_map *map)
+{
+	for (size_t i = modules->count; i > 0; i--) {
+		const struct limpet_module *module = &modules->list[i - 1];
+
+		if (map->start <= module->last_head && limpet_module_is_of(module, map))
+			return true;
+	}
+	return false;
+}
+
 /* All mapped images with code. An empty list is an error. */
 static int list_modules(struct limpet_modules *modules, bool by_file)
 {
@@ -684,7 +706,8 @@ static int list_modules(struct limpet_modules *modules, bool by_file)
 		const struct limpet_map *map = &modules->maps.list[i];
 		struct limpet_module *module = &modules->list[modules->count];
 
-		if (!may_be_module(&modules->maps, map, code, code_count, by_file))
+		if (!may_be_module(&modules->maps, map, code, code_count, by_file) ||
+		    is_part(modules, map))
 			continue;
 		memset(module, 0, sizeof(*module));
 		if (read_module(modules, i, map->start, by_file, module) == 0 &&

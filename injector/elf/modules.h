@@ -21,6 +21,8 @@ struct limpet_module {
 	uint64_t start, end;           /* lowest and highest mapped address */
 	uint64_t map_start, map_end;   /* the first mapping of its file */
 	uint64_t text_start, text_end; /* of the executable segments */
+	uint64_t text_offset;          /* of text_start in the file */
+	uint64_t last_head;            /* the last segment that maps the file's first page */
 	uint64_t phdr;                 /* address of the program headers, dlpi_phdr */
 	uint64_t dynamic;              /* address; 0: none */
 	uint64_t dynamic_bytes;

@@ -173,3 +173,25 @@ said() {
 		finish "by-$load"
 	done
 }
+
+# Code begins in the page of the file that has the ELF header: that page is mapped twice, at different distances.
+@test "small programs and plugins linked by LLD: each function by its name, in attach and stacks" {
+	local plugin module names='def name: "fn\(. + 100 | tostring[1:])"; def chain: [.stack[].function | select(startswith("fn"))];'
+	for plugin in "" compact-plugin.so; do
+		module=${plugin:-compact}
+		readelf -lW "$TARGETS/$module" | grep -qE 'LOAD +0x000[0-9a-f]{3} 0x0*[1-9a-f][0-9a-f]{3} .* R E '
+		start "$module" "$TARGETS/compact" ${plugin:+"$TARGETS/$plugin"}
+		attach "$pid"
+		tell "$module" call called
+		stop "$pid"
+		good_capture
+		expect "$names"'.capture.truncated_stacks == 0 and
+			([.sites[] | [.allocated_bytes - 1000, chain] | select(.[1] != [])] | sort) ==
+			[range(20) | [., [range(.; -1; -1) | name]]]'
+		tell "$module" stand standing
+		within 60 "$LIMPET" stacks "$pid" --json >stacks.json
+		says_in stacks.json "$names"'.threads[0] | chain == [range(19; -1; -1) | name]'
+		tell "$module" "" stood
+		finish "$module"
+	done
+}

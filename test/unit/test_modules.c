@@ -829,6 +829,101 @@ static void test_images_of_noise(void **state)
 	make_image();
 }
 
+/* ------------------------------------------------------------------ a page that is mapped twice */
+
+#define PAGE 4096u
+#define COPY_PAGES 16u
+#define COPIES 4u
+
+/* As small programs and plugins are linked by lld and mold: headers and code share a page of the
+ * file, and so do code and data. */
+static void make_compact(void)
+{
+	const Elf64_Phdr loads[] = {
+		{.p_flags = PF_R, .p_offset = 0, .p_vaddr = 0, .p_filesz = 0xdd4},
+		{.p_flags = PF_R | PF_X, .p_offset = 0xde0, .p_vaddr = 0x1de0, .p_filesz = 0x4600},
+		{.p_flags = PF_R | PF_W, .p_offset = 0x53e0, .p_vaddr = 0x73e0, .p_filesz = 0x1f0},
+	};
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(loads); i++) {
+		lying.image->phdrs[i] = loads[i];
+		lying.image->phdrs[i].p_type = PT_LOAD;
+		lying.image->phdrs[i].p_memsz = loads[i].p_filesz;
+		lying.image->phdrs[i].p_align = PAGE;
+	}
+	lying.image->head.e_phnum = LIMPET_COUNT_OF(loads);
+}
+
+static void map_pages(uint8_t *copy, unsigned first, unsigned pages, int protection, unsigned from)
+{
+	if (mmap(copy + first * PAGE, pages * PAGE, protection, MAP_PRIVATE | MAP_FIXED, lying.fd,
+		 from * PAGE) == MAP_FAILED)
+		_exit(1);
+}
+
+static void map_compact(uint8_t *copy)
+{
+	map_pages(copy, 0, 1, PROT_READ, 0);
+	map_pages(copy, 1, 6, PROT_READ | PROT_EXEC, 0);
+	map_pages(copy, 7, 1, PROT_READ | PROT_WRITE, 5);
+}
+
+/* Loaded twice, as by dlmopen; once with the rest of its code in other memory; and once all of the
+ * file by the program itself, where no program header is right. */
+static void map_copies(int from, int to, void *context)
+{
+	uint8_t *copies = context;
+
+	for (unsigned i = 0; i + 1 < COPIES; i++)
+		map_compact(copies + i * COPY_PAGES * PAGE);
+	if (mmap(copies + (2 * COPY_PAGES + 2) * PAGE, 5 * PAGE, PROT_READ | PROT_EXEC,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+		_exit(1);
+	map_pages(copies + 3 * COPY_PAGES * PAGE, 0, COPY_PAGES, PROT_READ | PROT_EXEC, 0);
+	say(to);
+	hear(from);
+}
+
+static void assert_copies(const struct limpet_modules *modules, const uint8_t *copies)
+{
+	unsigned seen = 0;
+
+	for (size_t i = 0; i < modules->count; i++) {
+		const struct limpet_module *module = &modules->list[i];
+		const uint64_t start = (uint64_t)(uintptr_t)copies + seen * COPY_PAGES * PAGE;
+
+		if (!strstr(module->path, "memfd:lying"))
+			continue;
+		assert_int_equal(module->start, start);
+		assert_int_equal(module->bias, start);
+		assert_int_equal(module->text_start, start + 0x1de0);
+		assert_ptr_equal(limpet_modules_find(modules, start + 5 * PAGE), module);
+		seen++;
+	}
+	assert_int_equal(seen, COPIES - 1);
+}
+
+static void test_a_page_of_headers_and_code(void **state)
+{
+	uint8_t *copies = mmap(NULL, COPIES * COPY_PAGES * PAGE, PROT_NONE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct limpet_modules modules;
+	struct child child;
+
+	(void)state;
+	assert_true(copies != MAP_FAILED);
+	make_compact();
+	child = start_child(map_copies, copies);
+	assert_int_equal(limpet_modules_read(target_of(child.pid), &modules, NULL), 0);
+	assert_copies(&modules, copies);
+	limpet_modules_done(&modules);
+	assert_int_equal(limpet_modules_of_files(target_of(child.pid), &modules), 0);
+	assert_copies(&modules, copies);
+	limpet_modules_done(&modules);
+	end_child(&child);
+	munmap(copies, COPIES * COPY_PAGES * PAGE);
+}
+
 /* ------------------------------------------------------------------ a table without an end */
 
 #define HUGE_BYTES (1ull << 38)
@@ -1101,6 +1196,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_relocations_that_are_not_read, begin_lying,
 						end_lying),
 		cmocka_unit_test_setup_teardown(test_images_of_noise, begin_lying, end_lying),
+		cmocka_unit_test_setup_teardown(test_a_page_of_headers_and_code, begin_lying,
+						end_lying),
 		cmocka_unit_test(test_a_hash_chain_without_end),
 		cmocka_unit_test(test_loader_lock),
 		cmocka_unit_test(test_loader_error),
