@@ -122,13 +122,14 @@ static int clean_up(struct limpet_tracer *tracer, const struct limpet_target *ta
 static int begin(struct limpet_tracer *tracer, struct stop *stop)
 {
 	struct limpet_err err;
-	int result;
+	int result, left;
 
 	(void)!limpet_target_open(stop->target.pid, &stop->target, NULL); /* it may have ended */
 	result = limpet_control_stop_begin(stop->target.pid, &stop->capture, &err);
 	if (result == 0)
 		return LIMPET_EXIT_OK;
-	if (result == -ENOENT && limpet_dormant_check(&stop->target) == 1)
+	left = result == -ENOENT ? limpet_dormant_check(&stop->target) : 0;
+	if (left == 1)
 		return clean_up(tracer, &stop->target);
 	/* It was removed together with a relative. */
 	if (result == -ENOENT && stop->dormant)
@@ -136,6 +137,12 @@ static int begin(struct limpet_tracer *tracer, struct stop *stop)
 	if (result == -ENOENT && stop->target.error == -ESRCH) {
 		limpet_err_set(&err, -ESRCH, "there is no process %d", stop->target.pid);
 		limpet_err_hint(&err, "`limpet status` lists the captures");
+	} else if (left == -EACCES || left == -EPERM) {
+		limpet_err_set(&err, left,
+			       "process %d is not being captured, and this user may not trace it: "
+			       "whether an agent was left there cannot be seen",
+			       stop->target.pid);
+		limpet_err_hint(&err, "sudo limpet stop %d", stop->target.pid);
 	}
 	return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 }

@@ -148,7 +148,9 @@ static uint64_t known_losses(const struct limpet_capture *capture,
 	       limpet_loss_if(stats->thread_heaps && !in_part, LIMPET_LOSS_THREAD_HEAPS) |
 	       limpet_loss_if(limpet_session_late(capture->session)->functions,
 			      LIMPET_LOSS_LATE_ALLOCATOR) |
-	       limpet_loss_if(limpet_collector_late_modules(collector), LIMPET_LOSS_LATE_MODULES) |
+	       limpet_loss_if(limpet_collector_late_modules(collector) ||
+				      limpet_session_has_unread_modules(capture->session),
+			      LIMPET_LOSS_LATE_MODULES) |
 	       limpet_loss_if(frees_past_us(&totals, now), LIMPET_LOSS_STORED) |
 	       limpet_loss_if(limpet_collector_late_events(collector), LIMPET_LOSS_LATE_EVENTS) |
 	       limpet_loss_if(lost_stacks(collector), LIMPET_LOSS_STACKS) |
@@ -689,6 +691,11 @@ static void report_unseen(const struct limpet_capture *capture,
 			"the first calls of %llu module%s loaded during the capture may have "
 			"been missed (dlmopen, or an allocator of its own)",
 			(unsigned long long)late_modules, late_modules == 1 ? "" : "s");
+	else if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_LATE_MODULES))
+		limpet_loss_report(
+			because, room,
+			"its modules have changed since it may no longer be traced: calls of "
+			"an allocator of their own may have been missed");
 	if (late_events)
 		limpet_loss_report(because, room,
 				   "%llu event%s arrived too late to be put in order: a thread was "

@@ -431,6 +431,16 @@ static uint64_t dynamic_value(const struct limpet_target *target,
 
 typedef void link_map_fn(const struct link_map *entry, uint32_t space, void *context);
 
+/* Whether the loader's lists change is of interest also in a program that may no longer be traced.
+ */
+static int read_list(const struct limpet_target *target, uint64_t at, void *ret, size_t bytes)
+{
+	int error = limpet_memory_read(target->pid, at, ret, bytes);
+
+	return error == -EACCES || error == -EPERM ? limpet_target_read(target, at, ret, bytes)
+						   : error;
+}
+
 /* Calls `visit` for each entry of one of the loader's lists; bounded, since the target may lie. */
 static int walk_space(const struct limpet_target *target, uint64_t at, uint32_t space,
 		      link_map_fn *visit, void *context)
@@ -450,7 +460,7 @@ static int walk_space(const struct limpet_target *target, uint64_t at, uint32_t 
 			next_mark *= 2;
 		}
 
-		error = limpet_memory_read(target->pid, at, &entry, sizeof(entry));
+		error = read_list(target, at, &entry, sizeof(entry));
 		if (error)
 			return error;
 		visit(&entry, space, context);
@@ -465,7 +475,7 @@ static int walk_link_maps(const struct limpet_target *target, uint64_t r_debug, 
 			  link_map_fn *visit, void *context)
 {
 	struct r_debug_extended debug;
-	int error = limpet_memory_read(target->pid, r_debug, &debug.base, sizeof(debug.base));
+	int error = read_list(target, r_debug, &debug.base, sizeof(debug.base));
 
 	if (!error)
 		error = walk_space(target, (uint64_t)(uintptr_t)debug.base.r_map, 0, visit,
@@ -474,11 +484,10 @@ static int walk_link_maps(const struct limpet_target *target, uint64_t r_debug, 
 		return error;
 	/* Namespaces come and go meanwhile: one that cannot be read no longer exists. */
 	for (uint32_t space = 1; debug.base.r_version >= 2 && space < MAX_SPACES; space++) {
-		if (limpet_memory_read(target->pid, r_debug, &debug, sizeof(debug)) < 0)
+		if (read_list(target, r_debug, &debug, sizeof(debug)) < 0)
 			break;
 		r_debug = (uint64_t)(uintptr_t)debug.r_next;
-		if (!r_debug ||
-		    limpet_memory_read(target->pid, r_debug, &debug.base, sizeof(debug.base)) < 0)
+		if (!r_debug || read_list(target, r_debug, &debug.base, sizeof(debug.base)) < 0)
 			break;
 		(void)walk_space(target, (uint64_t)(uintptr_t)debug.base.r_map, space, visit,
 				 context);

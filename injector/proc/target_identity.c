@@ -63,24 +63,40 @@ void limpet_target_close(struct limpet_target *target)
 	target->pidfd = target->memory_fd = -1;
 }
 
-/* If the mark is another: whether the program itself has written over it, or unmapped it. */
-static bool has_first_memory(const struct limpet_target *target)
+/* If the mark is another: whether the program itself has written over it, or unmapped it. If its
+ * memory may no longer be read, the first one decides, which is empty after an exec. */
+static int check_memory(const struct limpet_target *target)
 {
-	bool same = false;
-
-	for (int i = 0; i < TRIES && !same; i++) {
+	for (int i = 0; i < TRIES; i++) {
 		uint64_t first[2] = {0}, now[2] = {0};
 		ssize_t bytes =
 			pread(target->memory_fd, first, sizeof(first), (off_t)target->mark_address);
+		bool unmapped = bytes < 0 && errno == EIO;
 		int error =
 			limpet_memory_read_own(target->pid, target->mark_address, now, sizeof(now));
 
-		if (!bytes)
-			return false;
-		same = bytes < 0 ? errno == EIO && error == -EFAULT
-				 : !error && memcmp(first, now, sizeof(now)) == 0;
+		if (bytes <= 0 && !unmapped)
+			break;
+		if (error == -EACCES || error == -EPERM)
+			return error;
+		if (unmapped ? error == -EFAULT : !error && memcmp(first, now, sizeof(now)) == 0)
+			return 0;
 	}
-	return same;
+	return -ESTALE;
+}
+
+int limpet_target_read(const struct limpet_target *target, uint64_t address, void *ret,
+		       size_t bytes)
+{
+	int error = limpet_memory_read_own(target->pid, address, ret, bytes);
+	ssize_t got;
+
+	if ((error != -EACCES && error != -EPERM) || target->memory_fd < 0)
+		return error;
+	got = pread(target->memory_fd, ret, bytes, (off_t)address);
+	if (got < 0)
+		return errno == EIO ? -EFAULT : limpet_errno();
+	return (size_t)got == bytes ? 0 : got ? -EFAULT : -ESTALE;
 }
 
 int limpet_target_still_has_pid(const struct limpet_target *target)
@@ -114,7 +130,7 @@ int limpet_target_check(const void *context)
 		return error;
 	if (!error && memcmp(mark, target->mark, sizeof(mark)) == 0)
 		return 0;
-	return has_first_memory(target) ? 0 : -ESTALE;
+	return check_memory(target);
 }
 
 bool limpet_target_root(const struct limpet_target *target, char ret[LIMPET_TARGET_ROOT_BYTES])

@@ -41,9 +41,14 @@ bool limpet_target_root(const struct limpet_target *target, char ret[LIMPET_TARG
  * user nor root), -EOPNOTSUPP (a program may serve the file, and could make us wait). */
 int limpet_target_open_perf_map(const struct limpet_target *target);
 /* Returns 0 if it is still the same process with the same program. -ESRCH: it is gone; -ESTALE: it
- * has executed another program; -errno: unknown. To be called before each change. Takes a struct
- * limpet_target. */
+ * has executed another program; -EACCES, -EPERM: it may no longer be traced, but the memory of this
+ * program exists; -errno: unknown. To be called before each change. Takes a struct limpet_target.
+ */
 int limpet_target_check(const void *target) LIMPET_MUST_CHECK;
+/* Memory of this program, as limpet_memory_read_own() reads it; also of one that may no longer be
+ * traced. -ESTALE: that one has executed another program. */
+int limpet_target_read(const struct limpet_target *target, uint64_t address, void *ret,
+		       size_t bytes) LIMPET_MUST_CHECK;
 /* 0, or -ESRCH: its pid may be another process's. To be called after something was reached by the
  * pid: if it is still the target's, it was then. */
 int limpet_target_still_has_pid(const struct limpet_target *target) LIMPET_MUST_CHECK;

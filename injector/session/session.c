@@ -366,8 +366,8 @@ bool limpet_session_agent_present(const struct limpet_session *session)
 	struct limpet_agent_info info;
 
 	return session->info_address &&
-	       limpet_memory_read_own(session->target->pid, session->info_address, &info,
-				      sizeof(info)) == 0 &&
+	       limpet_target_read(session->target, session->info_address, &info, sizeof(info)) ==
+		       0 &&
 	       info.magic == LIMPET_INFO_MAGIC && info.nonce == session->info.nonce;
 }
 
@@ -442,10 +442,15 @@ uint64_t limpet_session_original(const struct limpet_session *session, uint32_t 
 		return session->plan.start.hooks[hook].original;
 	/* A hook that the agent added for a module that was loaded later. */
 	if (hook >= LIMPET_MAX_HOOKS ||
-	    limpet_memory_read_own(session->target->pid, session->info.hooks + hook * sizeof(copy),
-				   &copy, sizeof(copy)) < 0)
+	    limpet_target_read(session->target, session->info.hooks + hook * sizeof(copy), &copy,
+			       sizeof(copy)) < 0)
 		return 0;
 	return copy.original;
+}
+
+bool limpet_session_has_unread_modules(const struct limpet_session *session)
+{
+	return session->unread_modules;
 }
 
 int limpet_session_read_modules(struct limpet_session *session, struct limpet_err *err)
@@ -469,15 +474,17 @@ int limpet_session_refresh_modules(struct limpet_session *session)
 	 * address. */
 	uint32_t seen = __atomic_load_n(&session->segment.shm->modules_seen, __ATOMIC_ACQUIRE);
 	uint64_t fingerprint;
+	bool changed;
 	int error =
 		limpet_modules_fingerprint(session->target, session->modules.r_debug, &fingerprint);
 
 	if (error)
 		return error;
-	if (fingerprint == session->fingerprint && seen == session->modules_seen &&
-	    !limpet_unwind_set_has_frames(&session->segment.tables))
+	changed = fingerprint != session->fingerprint || seen != session->modules_seen;
+	if (!changed && !limpet_unwind_set_has_frames(&session->segment.tables))
 		return 0;
 	error = limpet_session_read_modules(session, NULL);
+	session->unread_modules |= changed && (error == -EACCES || error == -EPERM);
 	if (!error)
 		error = limpet_entry_late_scan(&session->late, &session->modules,
 					       session->entry_list);

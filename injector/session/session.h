@@ -94,6 +94,9 @@ struct limpet_modules *limpet_session_modules(struct limpet_session *session);
 /* Reads the list of modules again, and makes tables for new ones. 1: changed, 0: unchanged, or
  * -errno. */
 int limpet_session_refresh_modules(struct limpet_session *session);
+/* Whether the program has loaded modules that could not be looked at, since it may no longer be
+ * traced. */
+bool limpet_session_has_unread_modules(const struct limpet_session *session);
 /* Allocators that modules loaded later have linked in. */
 const struct limpet_entry_late *limpet_session_late(const struct limpet_session *session);
 const struct limpet_session_stats *limpet_session_stats(const struct limpet_session *session);

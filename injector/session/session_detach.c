@@ -481,6 +481,16 @@ static int detach_by_any(struct limpet_session *session, struct limpet_err *err)
 	return error == -ESRCH ? -EBUSY : error;
 }
 
+static void explain_permission(const struct limpet_session *session, struct limpet_err *err)
+{
+	limpet_err_set(err, -EBUSY,
+		       "process %d may no longer be traced: it has become undumpable "
+		       "(PR_SET_DUMPABLE, or another user)",
+		       session->target->pid);
+	limpet_err_hint(err, "sudo limpet stop %d removes the agent, also from what it forked",
+			session->target->pid);
+}
+
 int limpet_session_detach_locked(struct limpet_session *session, struct limpet_err *err)
 {
 	const struct timespec pause = {0, 5000000};
@@ -503,6 +513,10 @@ int limpet_session_detach_locked(struct limpet_session *session, struct limpet_e
 	if (identity == -ESRCH || identity == -ESTALE) {
 		limpet_proc_explain(session->target->pid, identity, "look at", err);
 		return -ESRCH;
+	}
+	if (identity == -EACCES || identity == -EPERM) {
+		(void)limpet_session_refresh_modules(session);
+		explain_permission(session, err);
 	}
 	if (error == -ESTALE && !limpet_session_agent_present(session))
 		return limpet_err_set(err, -ESRCH, "the agent is no longer in process %d",

@@ -44,6 +44,7 @@ struct limpet_session {
 	struct limpet_seccomp_watch filters;
 	uint64_t fingerprint, detach_fingerprint;
 	uint32_t modules_seen; /* changes that the agent had noticed by then */
+	bool unread_modules;   /* the last changes could not be read: no permission any more */
 	bool left_behind;      /* by an earlier limpet: its plan is not known */
 	/* Of the agent in the target. LIMPET_METHOD_OUTSIDE: any thread may be hijacked. */
 	enum limpet_method method;

@@ -319,6 +319,68 @@ end_leaderless() {
 	done
 }
 
+# captured_by_nobody: an execer and a limpet of that user, in the directory $theirs.
+captured_by_nobody() {
+	((EUID == 0)) || skip "only root can become another user"
+	make_theirs
+	install -m 755 "$TARGETS/execer" "$theirs"
+	start execer setpriv --reuid 65534 --regid 65534 --clear-groups "$theirs/execer"
+	trace=$theirs/out.limpet
+	"${as_nobody[@]}" attach "$pid" "${patiently[@]}" -o "$trace" >theirs.say 2>theirs.err </dev/null 3>&- &
+	limpet_job=$!
+	limpet_jobs+=("$limpet_job")
+	wait_until 60 capturing "$pid" "${as_nobody[@]}"
+}
+recorded_by_nobody() {
+	local said
+	ask_status "$pid" "${as_nobody[@]}"
+	[[ $said =~ '"events": '([0-9]+) ]] && ((BASH_REMATCH[1] >= $1))
+}
+
+@test "the target becomes undumpable: the capture goes on, the agent stays, and only root can remove it" {
+	captured_by_nobody
+	tell execer undumpable "undumpable 0"
+	# For longer than limpet needs to see that.
+	wait_until 30 recorded_by_nobody 1000
+	wait_until 30 recorded_by_nobody $((BASH_REMATCH[1] + 4000))
+	same "stop" "$("${as_nobody[@]}" stop "$pid" >/dev/null 2>stop.err || echo $?)" 5
+	exit_status_of "$limpet_job" 60
+	same "attach" "$status" 5
+	grep -qx "limpet: process $pid may no longer be traced: it has become undumpable .*" theirs.err
+	grep -qx "limpet: warning: the agent stays in process $pid, switched off; .*" theirs.err
+	report
+	expect '.capture | .end == "stop" and .complete and (.agent_unloaded | not)'
+	refused 1 "this user may not trace it: whether an agent was left there" "${as_nobody[@]}" stop "$pid"
+	cleaned_up "$pid"
+	finish execer
+}
+
+@test "the target becomes undumpable and loads a library: that its calls may be missed is said" {
+	captured_by_nobody
+	tell execer undumpable "undumpable 0"
+	tell execer load "loaded 1"
+	same "stop" "$("${as_nobody[@]}" stop "$pid" >/dev/null 2>stop.err || echo $?)" 5
+	exit_status_of "$limpet_job" 60
+	grep -q "not complete: its modules have changed since it may no longer be traced" theirs.err
+	report
+	expect '.capture | (.complete | not) and .incomplete_reasons == ["late-modules"]'
+	cleaned_up "$pid"
+	finish execer
+}
+
+@test "the target executes a set-uid program, which its user may not trace: the capture ends, and nothing is left" {
+	captured_by_nobody
+	wait_until 30 recorded_by_nobody 10
+	chmod u+s "$theirs/execer"
+	tell execer exec second
+	exit_status_of "$limpet_job" 60
+	same "attach" "$status" 0
+	report
+	expect '.capture | .end == "target-exec" and .complete and .agent_unloaded'
+	nothing_of_ours "$pid"
+	finish execer
+}
+
 @test "the target writes over the bytes that the kernel drew for it: it is still the same program, and is left" {
 	start storm "$TARGETS/storm" --threads 2
 	tell storm go going

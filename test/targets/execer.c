@@ -1,10 +1,13 @@
 /* execer: becomes another program on command, by its main thread or by another one.
  *
  *	execer            allocates all the while; "exec" or "exec-thread" executes itself as
- *                  "execer --second"; "close" closes all descriptors but the first three
+ *                  "execer --second"; "close" closes all descriptors but the first three;
+ *                  "undumpable" makes it so; "load" loads a library
  *	execer --second   says "second PID" and works on; "quit" ends both with 0 */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/prctl.h>
 
 #include "test/targets/target.h"
 
@@ -60,6 +63,10 @@ int main(int argc, char **argv)
 			become_second();
 		else if (target_word(line, "close", &n))
 			target_say("closed %d", close_range(3, ~0u, 0));
+		else if (target_word(line, "load", &n))
+			target_say("loaded %d", dlopen("libresolv.so.2", RTLD_NOW) != NULL);
+		else if (target_word(line, "undumpable", &n))
+			target_say("undumpable %d", prctl(PR_SET_DUMPABLE, 0));
 		else if (target_word(line, "quit", &n))
 			return 0;
 		else
