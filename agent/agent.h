@@ -32,11 +32,15 @@ static inline bool limpet_is_alive(void)
 }
 
 extern struct limpet_hook limpet_hooks[LIMPET_MAX_HOOKS];
+extern struct limpet_vectors limpet_vectors;
 extern struct limpet_shm *limpet_shm;
 extern const uint8_t *limpet_unwind_arena;
 extern uint64_t limpet_unwind_arena_bytes;
 extern struct limpet_agent_info limpet_agent_info;
 extern const char limpet_paths[], limpet_paths_end[]; /* all code that calls originals */
+typedef uint64_t limpet_call_fn(uint64_t a, uint64_t b, uint64_t c);
+/* In vectors.S: calls it, and leaves no vector register changed. */
+uint64_t limpet_call_beside(uint64_t a, uint64_t b, uint64_t c, uint64_t function);
 extern const char limpet_thunk_code[];
 #define LIMPET_THUNK_BYTES 16
 /* The thunk's address in the boot stub's mapping. */

@@ -2,9 +2,6 @@
  * so that the trace does not call its figures exact. The hook then jumps to the original. */
 #include "agent/hook_state.h"
 
-/* Of jemalloc: it fills the array with the numbers of a name's parts, "arena.0.reset". */
-typedef int name_to_mib_fn(const char *name, uint64_t *mib, uint64_t *length);
-
 enum { MIB_LENGTH = 3 };
 
 /* Returns what follows `beginning`; NULL: the name begins otherwise. */
@@ -45,7 +42,11 @@ static bool is_mib_of(const struct limpet_hook *hook, const uint64_t *args, cons
 	/* In doubt a call that neither reads nor writes a value. */
 	if (!hook->usable_size || !may_ask)
 		return length == args[1] && !args[2] && !args[3] && !args[4];
-	if (!mib || ((name_to_mib_fn *)(uintptr_t)hook->usable_size)(name, own, &length) != 0 ||
+	/* jemalloc's mallctlnametomib() fills the array with the numbers of the name's parts, and
+	 * returns an int. */
+	if (!mib ||
+	    (int)limpet_hook_ask(hook, (uint64_t)(uintptr_t)name, (uint64_t)(uintptr_t)own,
+				 (uint64_t)(uintptr_t)&length) != 0 ||
 	    length != args[1])
 		return false;
 	return mib[0] == own[0] && mib[length - 1] == own[length - 1];

@@ -8,8 +8,6 @@
 #include "agent/stack.h"
 #include "agent/stack_describe.h"
 
-typedef uint64_t limpet_usable_size_fn(uint64_t block);
-
 /* For a state inside a hook: NULL if this call must pass, otherwise the state is reset. Passed
  * calls are counted as lost, except an allocator's inner calls: these come from below the hook, and
  * the outer call is recorded. limpet_hook_beside() records or counts calls under a hook whose
@@ -45,13 +43,23 @@ static inline const uint64_t *limpet_hook_args(const struct limpet_hook_frame *f
 	return frame->args + LIMPET_HOOK_SKIP(hook->flags);
 }
 
+/* Calls what the program did not call here itself. At a slot that is a call by an address, of which
+ * a compiler knows nothing: registers change as for any. At a function's entry its caller may count
+ * on all that the function leaves alone (-fipa-ra), and the paths of thunks.S keep the general
+ * registers only. */
+static inline uint64_t limpet_hook_ask(const struct limpet_hook *hook, uint64_t a, uint64_t b,
+				       uint64_t c)
+{
+	if (hook->flags & LIMPET_HOOK_ENTRY)
+		return limpet_call_beside(a, b, c, hook->usable_size);
+	return ((limpet_call_fn *)(uintptr_t)hook->usable_size)(a, b, c);
+}
+
 static inline uint64_t limpet_hook_usable_size(const struct limpet_hook *hook, uint64_t block)
 {
 	if (__builtin_expect(hook->flags & LIMPET_HOOK_NIM, 0))
 		return limpet_nim_bytes(block);
-	if (!hook->usable_size)
-		return 0;
-	return ((limpet_usable_size_fn *)(uintptr_t)hook->usable_size)(block);
+	return hook->usable_size ? limpet_hook_ask(hook, block, 0, 0) : 0;
 }
 
 /* Relaxed: the collector only needs to know which stack the hook is on. */

@@ -25,7 +25,8 @@ AGENT_SRC := \
 	agent/boot.c \
 	common/family.c \
 	common/slots.c
-AGENT_ASM := agent/arch/$(ARCH)/thunks.S agent/arch/$(ARCH)/exit.S
+AGENT_ASM := agent/arch/$(ARCH)/thunks.S agent/arch/$(ARCH)/vectors.S \
+	agent/arch/$(ARCH)/exit.S
 AGENT_OBJ := $(patsubst %.c,$(B)/agent/%.o,$(AGENT_SRC)) $(patsubst %.S,$(B)/agent/%.o,$(AGENT_ASM))
 AGENT_CFLAGS := -std=gnu11 -O2 -g $(WARN) -ffreestanding -fPIC -fvisibility=hidden \
 	-fno-stack-protector -fno-omit-frame-pointer -fasynchronous-unwind-tables -mgeneral-regs-only \

@@ -18,6 +18,11 @@
 static struct limpet_control nothing;
 struct limpet_control *limpet_control = &nothing;
 struct limpet_hook limpet_hooks[LIMPET_MAX_HOOKS];
+/* The offsets that vectors.S uses. */
+struct limpet_vectors limpet_vectors;
+_Static_assert(offsetof(struct limpet_vectors, mask) == 0, "VECTORS_MASK");
+_Static_assert(offsetof(struct limpet_vectors, bytes) == 4, "VECTORS_BYTES");
+_Static_assert(offsetof(struct limpet_vectors, by_hand) == 8, "VECTORS_BY_HAND");
 
 static uint64_t shm_bytes, scratch_bytes, page_bytes;
 
@@ -191,6 +196,7 @@ static int start_all(struct limpet_start *start)
 		return -ERROR_PROTOCOL;
 	page_bytes = start->page_bytes;
 	limpet_agent_info.nonce = start->nonce;
+	limpet_vectors = start->vectors;
 	error = adopt_memory(start);
 	if (!error)
 		error = map_own(start);

@@ -22,7 +22,7 @@
 /* Raised whenever a layout or a meaning in this file changes. An injector only drives an agent that
  * answers with the injector's own nonce; of any other agent it only calls the `detach` entry, whose
  * place and meaning (struct limpet_agent_info) never change. */
-#define LIMPET_AGENT_ABI 18u
+#define LIMPET_AGENT_ABI 19u
 
 #define LIMPET_SHM_MAGIC 0x314d4853504d494cull  /* "LIMPSHM1" */
 #define LIMPET_INFO_MAGIC 0x4f464e49504d494cull /* "LIMPINFO" */
@@ -761,6 +761,15 @@ struct limpet_loader {
 	uint64_t is_musl;
 };
 
+/* How the registers that no code of the agent uses are saved around a call of the program's code.
+ * The agent does not ask the processor: the program may have forbidden that (arch_prctl). */
+struct limpet_vectors {
+	uint32_t mask;    /* features of the extended state; 0: there is no xsave */
+	uint32_t bytes;   /* room for them */
+	uint32_t by_hand; /* 1: the processor tells what is in use, and nothing else has to be saved
+			     than the agent knows; 0: by xsave */
+};
+
 /* Argument of `start`, in the shared file. */
 struct limpet_start {
 	uint32_t abi;
@@ -784,6 +793,7 @@ struct limpet_start {
 	uint32_t windows;    /* memory may grow by a window: keep forked children out of what hooks
 				write */
 	uint32_t readable;   /* PROT_READ: map everything as readable, too */
+	struct limpet_vectors vectors;
 	struct limpet_hook hooks[LIMPET_MAX_HOOKS];
 	/* for modules that are loaded later: what an unbound slot of this name would resolve to */
 	uint64_t default_original[LIMPET_MAX_FAMILY];

@@ -40,11 +40,12 @@ test_followers_SRC := cli/followers.c cli/follower.c cli/capture_options.c cli/s
 # A test of agent code names the agent's sources that are built into it for the host; the thunks are
 # the agent's own.
 AGENT_FOR_TESTS := agent/start.c agent/hook.c agent/hook_malloc.c agent/hook_nim.c agent/hook_noted.c agent/hook_out.c agent/hook_paths.c agent/hook_state.c agent/record.c agent/sampled.c agent/stack.c agent/stack_arguments.c agent/stack_cache.c agent/stack_describe.c agent/stack_functions.c agent/stack_left.c agent/stack_prints.c agent/stack_ranges.c agent/late_modules.c agent/loaded.c agent/patch.c agent/finder.c \
-	$(B)/agent/agent/arch/$(ARCH)/thunks.o test/unit/agent_fixture.c
+	$(B)/agent/agent/arch/$(ARCH)/thunks.o $(B)/agent/agent/arch/$(ARCH)/vectors.o test/unit/agent_fixture.c
 HOOKS_TESTS := test_hooks_records test_hooks_room test_hooks_nested test_hooks_threads test_hooks_stacks \
 	test_hooks_collector
 $(foreach test,$(HOOKS_TESTS),$(eval $(test)_SRC := $(AGENT_FOR_TESTS) test/unit/hooks_fixture.c))
 test_hook_signals_SRC := $(AGENT_FOR_TESTS)
+test_vectors_SRC := $(AGENT_FOR_TESTS) $(B)/agent/test/targets/vectors_asm.o
 test_collector_SRC := $(AGENT_FOR_TESTS)
 test_patch_SRC := $(AGENT_FOR_TESTS)
 test_sampled_SRC := $(AGENT_FOR_TESTS)
@@ -134,7 +135,7 @@ NAMES := names names-jemalloc names-mimalloc names-tcmalloc names-alias
 TARGET_C := keeper wrapper lowest brancher namesake hoard busy blind shut manyargs regrow habits clan crowd stall forker execer exiter loader odd liar moment gaps handoff kinds replacer spaces turns sealer inverse parted tally arena lame legal above lister ownheap paths regions explained sharing sparse toucher classes generations plain equal reader standing bare lost supervised
 TARGET_PROGRAMS = $(addprefix $(TARGET_DIR)/,$(TARGET_C) confined served storm meddle.so leak calls churn churn-lld churn-nim $(NIM_HEAPS) nim-refc-heaptrack-on plugin.so plugin-noplt.so plugin-rjem.so gaps-copies \
 	static explained-static explained-jemalloc storm-static-pie storm-musl storm-musl-static storm-musl-static-pie plain-musl-static static-stripped \
-	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc own-tcmalloc-lto classes-tcmalloc classes-tcmalloc-static newer newer-static newer-short newer-middle census held leaver leaver-static nameless keeps decoy pool bundled-hidden bundled-symbolic bundled-stripped registers chaos sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
+	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc own-tcmalloc-lto classes-tcmalloc classes-tcmalloc-static newer newer-static newer-short newer-middle census held leaver leaver-static nameless keeps vectors decoy pool bundled-hidden bundled-symbolic bundled-stripped registers chaos sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,moved.so storm-moved storm-moved-static auditor.so standing-static)
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,instead.so blind-malloc.so held-dlopen.so room)
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,setter setter-plugin.so comer compact compact-plugin.so early-now.so early-lazy.so early-cxx.so copied copied-plugin.so prober rewriter packed packed-plugin.so $(NAMES) names-alias.so names-late.so packed-table.so deep deep-plugin.so bare-plugin.so)
@@ -533,6 +534,12 @@ $(TARGET_DIR)/storm-musl-static-pie: test/targets/storm.c test/targets/target.h
 $(TARGET_DIR)/static-stripped: $(TARGET_DIR)/static
 	$(call say,STRIP,$@)
 	$(Q)strip -o $@ $<
+
+# No code of its own uses vector registers, but what does so by name.
+$(TARGET_DIR)/vectors: test/targets/vectors.c test/targets/vectors_asm.S test/targets/vectors.h test/targets/target.h
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -mgeneral-regs-only -fno-builtin -I. -o $@ $(filter %.c %.S,$^)
 
 $(TARGET_DIR)/tiny32: test/targets/tiny32.c
 	$(call say,CC,$@)

@@ -18,6 +18,7 @@
 #include "injector/proc/proc.h"
 #include "injector/proc/target_process.h"
 #include "injector/proc/tid_offset.h"
+#include "injector/ptrace/arch.h"
 #include "injector/ptrace/priority.h"
 #include "injector/ptrace/robust_word.h"
 #include "injector/ptrace/tracee.h"
@@ -352,6 +353,7 @@ static int attach(struct limpet_session *session, struct limpet_tracee *tracee,
 	publish_main_stack(session);
 	session->windows = limpet_growing_reaches(session->target->pid, LIMPET_WINDOW_BYTES);
 	session->plan.start.unlock = may_lock_ours(session);
+	session->plan.start.vectors = limpet_xstate_vectors();
 	error = begin(session, err);
 	if (error) {
 		if (tracee)

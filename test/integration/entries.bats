@@ -348,6 +348,31 @@ newer_throws() {
 	same "run: calls" "$(site_sum keeps_run allocations)" 5000
 }
 
+@test "vector registers that an allocator's functions leave alone are left alone: malloc, calloc, realloc, free" {
+	local options
+	start vectors "$TARGETS/vectors"
+	for options in "" "--sample 4KiB"; do
+		# shellcheck disable=SC2086 # several words
+		attach "$pid" $options
+		tell vectors "run 4000" ran
+		stop "$pid"
+		good_capture
+		[[ -n $options ]] || expect '.totals.allocations == 8000'
+	done
+	tell vectors asked asked
+	# Of each block that is given back or moved, in the first capture.
+	same "sizes asked" "$((${answer#asked } >= 8000))" 1
+	tell vectors go going
+	for _ in 1 2 3; do
+		attach "$pid" --on-overload drop --no-seal -q
+		"$LIMPET" stop "$pid" >/dev/null || [[ $? == 4 ]]
+		wait "$limpet_job" || [[ $? == 4 ]]
+	done
+	tell vectors hold held
+	nothing_of_ours "$pid"
+	finish vectors
+}
+
 @test "functions with arguments on the stack, doubles, structures and any number of them: each as it was given" {
 	local name
 	{

@@ -20,6 +20,7 @@
 #include "collector/stream/look_ahead.h"
 #include "common/err.h"
 #include "injector/elf/modules.h"
+#include "injector/ptrace/arch.h"
 #include "injector/remote/growing.h"
 #include "injector/remote/loader_lock.h"
 #include "test/unit/target_of.h"
@@ -176,6 +177,7 @@ void agent_fixture_begin(struct agent_fixture *fixture, uint64_t memory_bytes,
 	start->shm_bytes = segment->shm_bytes;
 	start->unwind_bytes = segment->tables.arena_bytes;
 	start->windows = limpet_growing_reaches(getpid(), LIMPET_WINDOW_BYTES);
+	start->vectors = limpet_xstate_vectors();
 	start->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
 	start->dl_iterate_phdr = (uint64_t)(uintptr_t)dl_iterate_phdr;
 	describe_loader(start);

@@ -9,8 +9,8 @@
  * limpet_hook_exit records the result. The paths of malloc, and of a free that calls no hooks, do
  * the same with less work; under sampling most calls are plain jumps. At a function's entry,
  * limpet_path_kept does the same and preserves all registers; limpet_path_copied also passes on
- * arguments on the stack. Vector registers are never touched: the agent is compiled without
- * them. */
+ * arguments on the stack. Vector registers are never touched: the agent is compiled without them,
+ * and saves them around what it calls of the program at an entry (vectors.S). */
 #define FRAME_BYTES 96
 /* limpet_path_kept: below the frame, the saved registers and the original's address */
 #define KEPT_BYTES 80

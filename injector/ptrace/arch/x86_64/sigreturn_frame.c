@@ -27,6 +27,9 @@
 #define ERESTARTNOINTR 513
 #define ERESTARTNOHAND 514
 #define ERESTART_RESTARTBLOCK 516
+/* The area of agent/arch/x86_64/vectors.S. */
+#define BY_HAND_BYTES 1152u
+#define BY_HAND_MORE_BYTES 1024u /* zmm16 to zmm31 */
 
 /* The kernel's struct ucontext: glibc's is longer. */
 struct kernel_ucontext {
@@ -108,6 +111,28 @@ bool limpet_xstate_denies_key_0(const uint8_t *xstate, size_t bytes, uint32_t pk
 	memcpy(&features, xstate + SW_RESERVED, sizeof(features));
 	memcpy(&pkru, xstate + pkru_offset, sizeof(pkru));
 	return features >> XFEATURE_PKRU & 1 && pkru & access_or_write;
+}
+
+struct limpet_vectors limpet_xstate_vectors(void)
+{
+	const uint32_t sse_and_avx = 3u << 1, avx512 = 7u << 5, apx = 1u << 19;
+	const uint32_t osxsave = 1u << 27, tells_use = 1u << 2, masks_of_64 = 1u << 30;
+	struct limpet_vectors vectors = {.bytes = BY_HAND_BYTES, .by_hand = 1};
+	uint32_t a = 0, b = 0, c = 0, d, enabled;
+
+	if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & osxsave))
+		return vectors;
+	__asm__("xgetbv" : "=a"(enabled), "=d"(d) : "c"(0));
+	vectors.mask = enabled & (sse_and_avx | avx512 | apx);
+	if (vectors.mask & avx512)
+		vectors.bytes += BY_HAND_MORE_BYTES;
+	vectors.by_hand = !(vectors.mask & apx) && __get_cpuid_count(0xd, 1, &a, &b, &c, &d) &&
+			  a & tells_use &&
+			  (!(vectors.mask & avx512) ||
+			   (__get_cpuid_count(7, 0, &a, &b, &c, &d) && b & masks_of_64));
+	if (!vectors.by_hand)
+		vectors.bytes = xstate_size_of_task(vectors.mask);
+	return vectors;
 }
 
 static void registers_to_greg(const struct user_regs_struct *regs, uint64_t *gregs)

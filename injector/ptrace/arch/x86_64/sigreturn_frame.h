@@ -8,6 +8,8 @@
 #include <sys/types.h>
 #include <sys/user.h>
 
+#include "common/wire.h"
+
 /* Asks the processor what the next function needs to know: before a thread stands for it. */
 void limpet_sigreturn_frame_prepare(void);
 
@@ -16,6 +18,10 @@ void limpet_sigreturn_frame_prepare(void);
 uint32_t limpet_xstate_pkru_offset(void);
 /* Whether the thread may not read or write memory of key 0: most of all memory, also its stack. */
 bool limpet_xstate_denies_key_0(const uint8_t *xstate, size_t bytes, uint32_t pkru_offset);
+
+/* All that a function may change of vector registers and x87: not tiles, which are large and have
+ * to be released before a call, nor rights by protection keys. */
+struct limpet_vectors limpet_xstate_vectors(void);
 
 /* Where the frame at `address` keeps the result of a system call. */
 uint64_t limpet_sigreturn_frame_answer(uint64_t address);
