@@ -38,6 +38,7 @@ const struct limpet_finding_word limpet_finding_words[] = {
 	{"kernel", LIMPET_FINDING_REFUSE},
 	{"kernel-thread", LIMPET_FINDING_REFUSE},
 	{"libc", LIMPET_FINDING_REFUSE},
+	{"locked-memory", LIMPET_FINDING_REFUSE},
 	{"mappings", LIMPET_FINDING_REFUSE},
 	{"memory", LIMPET_FINDING_REFUSE},
 	{"message-queue", LIMPET_FINDING_REFUSE},

@@ -111,6 +111,28 @@ static bool check_limit(struct limpet_check *check, const char *limit, const cha
 	return false;
 }
 
+/* Memory that is locked, as some programs do with their secrets (mlock(2)), does not tell whether
+ * what is mapped later will be, too; if it is most of all memory (mlockall(2)), probably. Else the
+ * attach asks the kernel before it maps anything. */
+static void check_locked(struct limpet_check *check, uint64_t memory_bytes)
+{
+	const uint64_t private = LIMPET_AGENT_PRIVATE_BYTES, more = 1 << 20;
+	const struct limpet_proc_status *status = &check->status;
+	const uint64_t room = limpet_proc_lock_room(check->target->pid, status);
+
+	if (room == UINT64_MAX || status->locked_bytes < status->vm_bytes / 2 ||
+	    check_limit(check, "Max locked memory", "locked-memory", "locked memory (mlockall(2))",
+			status->locked_bytes,
+			(memory_bytes > private ? memory_bytes : private) + more))
+		return;
+	if (room >= private + more)
+		limpet_check_hint(check, "--memory %lluM",
+				  (unsigned long long)((room - more) >> 20));
+	else
+		limpet_check_hint(check, "sudo prlimit --pid %d --memlock=unlimited",
+				  check->target->pid);
+}
+
 void limpet_check_memory(struct limpet_check *check)
 {
 	uint64_t memory_bytes = check->options.config.agent_memory_bytes;
@@ -126,6 +148,7 @@ void limpet_check_memory(struct limpet_check *check)
 			 memory_bytes / 16 * 9 + LIMPET_AGENT_PRIVATE_BYTES))
 		limpet_check_hint(check, "sudo prlimit --pid %d --data=unlimited",
 				  check->target->pid);
+	check_locked(check, memory_bytes);
 }
 
 /* ------------------------------------------------------------------ threads */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -271,6 +272,19 @@ int limpet_proc_limit(pid_t pid, const char *name, uint64_t *ret_soft)
 		return -EBADMSG;
 	*ret_soft = soft;
 	return 0;
+}
+
+uint64_t limpet_proc_lock_room(pid_t pid, const struct limpet_proc_status *status)
+{
+	char mine[64] = "", theirs[64] = "";
+	uint64_t limit;
+
+	(void)limpet_proc_link_read(getpid(), "ns/user", mine, sizeof(mine));
+	(void)limpet_proc_link_read(pid, "ns/user", theirs, sizeof(theirs));
+	if ((status->cap_effective >> CAP_IPC_LOCK & 1 && !strcmp(mine, theirs)) ||
+	    limpet_proc_limit(pid, "Max locked memory", &limit) < 0 || limit == UINT64_MAX)
+		return UINT64_MAX;
+	return limit > status->locked_bytes ? limit - status->locked_bytes : 0;
 }
 
 /* Reads up to `bytes` - 1 bytes of the arguments as the kernel keeps them, each with a NUL at its

@@ -139,6 +139,9 @@ int limpet_proc_settle(const struct limpet_target *target, uint64_t deadline_ns)
 int limpet_proc_auxv(pid_t pid, uint64_t type, uint64_t *ret_value);
 /* A soft limit, by its name in /proc/PID/limits: "Max open files"; UINT64_MAX: none. */
 int limpet_proc_limit(pid_t pid, const char *name, uint64_t *ret_soft);
+/* How much more memory the process may lock, by its status; UINT64_MAX: any amount. A capability
+ * counts in the machine's user namespace, for which that of the caller is taken. */
+uint64_t limpet_proc_lock_room(pid_t pid, const struct limpet_proc_status *status);
 /* Open descriptors, ascending, malloc'ed; returns their number. */
 int limpet_proc_fds(const struct limpet_target *target, int **ret_fds);
 

@@ -1088,6 +1088,29 @@ static int fill_made(struct limpet_hijack *hijack, const struct limpet_agent_ima
 	return error ?: fill_shared(hijack, image, segment, shared, err);
 }
 
+/* What a process maps that locks all of it (mlockall(2)) counts for its limit, and what has no room
+ * there fails: ours, or its own. The kernel looks at that before it finds that no kind of mapping
+ * is asked for: whatever it answers, nothing is mapped. */
+static int check_lock_room(const struct limpet_hijack *hijack, struct limpet_err *err)
+{
+	const struct limpet_hijack_area *area = &hijack->area;
+	const uint64_t shared = area->bytes - area->shm, own = LIMPET_AGENT_PRIVATE_BYTES;
+	const uint64_t bytes = area->shm + (shared > own ? shared : own);
+	const uint64_t args[6] = {0, bytes, PROT_NONE, MAP_ANONYMOUS, ~0ull, 0};
+	const pid_t pid = hijack->setup.target->pid;
+
+	if (!attaches(area) || hijack->setup.lock_room >= bytes ||
+	    call_on(hijack->maker, SYS_mmap, args) != -EAGAIN)
+		return 0;
+	limpet_err_set(
+		err, -ENOMEM,
+		"process %d locks what it maps (mlockall(2)), and its limit of locked memory "
+		"leaves too little for limpet's: nothing was changed",
+		pid);
+	limpet_err_hint(err, "sudo prlimit --pid %d --memlock=unlimited", pid);
+	return -ENOMEM;
+}
+
 static int make_all(struct limpet_hijack *hijack, const struct limpet_agent_image *image,
 		    enum limpet_hijack_for purpose, struct limpet_segment *segment,
 		    struct limpet_err *err)
@@ -1097,6 +1120,8 @@ static int make_all(struct limpet_hijack *hijack, const struct limpet_agent_imag
 	int error = begin_maker(hijack, err), ended;
 
 	memset(hijack->inodes, 0, sizeof(hijack->inodes));
+	if (!error)
+		error = check_lock_room(hijack, err);
 	if (!error)
 		error = have_made(hijack, mappings, count, err);
 	if (!error)

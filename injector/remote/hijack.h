@@ -51,7 +51,8 @@ struct limpet_hijack_setup {
 	bool may_be_in_malloc;
 	bool maps_nothing; /* only system calls are made on it: limpet_hijack_map() is not called */
 	bool maps_areas;   /* limpet_hijack_map_hook_area() is called */
-	pid_t only;        /* hijack this thread; 0: the best one */
+	uint64_t lock_room;   /* limpet_proc_lock_room(), for an attach */
+	pid_t only;           /* hijack this thread; 0: the best one */
 	uint64_t loader_lock; /* limpet_loader_lock_find(): nobody is hijacked while it is held */
 	/* Whether a thread that is stopped and traced may be made to make system calls; NULL: any
 	 * may. */

@@ -155,6 +155,14 @@ static bool may_lock_ours(const struct limpet_session *session)
 	       limpet_seccomp_has_locked(target, limpet_proc_resident(target->pid));
 }
 
+static uint64_t lock_room(pid_t pid)
+{
+	struct limpet_proc_status status;
+
+	return limpet_proc_status_read(pid, &status) < 0 ? UINT64_MAX
+							 : limpet_proc_lock_room(pid, &status);
+}
+
 static int explain_growing(const struct limpet_session *session, int error, struct limpet_err *err)
 {
 	limpet_err_set(err, error,
@@ -221,6 +229,8 @@ static int attach_once(struct limpet_session *session, struct limpet_hijack *hij
 	if (!error && session->entries.count)
 		error = map_hook_areas(session, hijack, &boot->start, err);
 	memcpy(session->hooks, boot->start.hooks, sizeof(session->hooks));
+	/* Only by what it has mapped since does a process show that it locks that. */
+	boot->start.unlock = boot->start.unlock || may_lock_ours(session);
 	if (!error)
 		error = limpet_hijack_call(hijack, boot, &session->segment, err);
 	if (!error && boot->result)
@@ -363,6 +373,7 @@ static int attach(struct limpet_session *session, struct limpet_tracee *tracee,
 	}
 	limpet_session_hijack_setup(session, limpet_monotonic_ns() + session->timeout_ns, &setup);
 	setup.maps_areas = session->entries.count;
+	setup.lock_room = lock_room(session->target->pid);
 	error = tracee ? 0 : limpet_session_wait_for_sharers(session, setup.wait.deadline_ns, err);
 	if (error)
 		return limpet_target_explain(session->target, error, err);

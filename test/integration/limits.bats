@@ -117,6 +117,20 @@ while sys.stdin.readline() != "quit\n": print("heard", flush=True)'
 	captured roomy prlimit --data=$((200 << 20))
 }
 
+# As much as it has itself.
+@test "the program locks its memory, and may not lock much more: refused, or given up before anything is mapped" {
+	local limited=(setpriv --inh-caps=-ipc_lock --bounding-set=-ipc_lock prlimit --memlock=$((8 << 20)) "$TARGETS/legal")
+	start locked "${limited[@]}" locked
+	refused_by_both "$pid" locked-memory "locked memory"
+	finish locked
+	# Nothing shows that it will lock what comes.
+	start later "${limited[@]}" locked-future
+	look "$pid"
+	refused 1 "locks what it maps" "$LIMPET" attach -o never.limpet "$pid"
+	unchanged "$pid"
+	finish later
+}
+
 @test "a limit that preflight takes for enough is enough" {
 	local mib
 	for mib in 40 60 80 90 100 110 120 130 160 200; do

@@ -19,6 +19,7 @@
  *	dlerror: a dlopen has failed, and nobody has asked dlerror() yet
  *	locked: all memory is locked, also what is mapped later (mlockall)
  *	locked-least: the same, and nearly no more may be
+ *	locked-future: only what is mapped later will be
  *	message: "await" asks to be told of the next message in a queue, "awaited"; "message" sends
  *		one, "told" when it was told
  *	overlay: "overlay ADDRESS" maps memory of its own at a place where others have some,
@@ -364,14 +365,16 @@ static void grow(void)
 
 /* ------------------------------------------------------------------ locked memory */
 
-static void lock_memory(bool least)
+static void lock_memory(int which, bool least)
 {
 	struct rlimit limit;
 	char line[128];
 	unsigned long kilobytes = 0;
 	FILE *status;
 
-	if (mlockall(MCL_CURRENT | MCL_FUTURE)) {
+	/* The heap is not what comes later. */
+	legal_work(1);
+	if (mlockall(which)) {
 		target_say("ready none %s", strerror(errno));
 		_exit(0);
 	}
@@ -501,7 +504,9 @@ static void begin(const char *mode)
 	else if (is_mode(mode, "raw"))
 		start_raw();
 	else if (is_mode(mode, "locked") || is_mode(mode, "locked-least"))
-		lock_memory(is_mode(mode, "locked-least"));
+		lock_memory(MCL_CURRENT | MCL_FUTURE, is_mode(mode, "locked-least"));
+	else if (is_mode(mode, "locked-future"))
+		lock_memory(MCL_FUTURE, false);
 	else if (is_mode(mode, "preloaded"))
 		start_thread(holding_thread);
 	else if (is_mode(mode, "dlerror"))

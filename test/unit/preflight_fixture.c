@@ -225,6 +225,7 @@ static const struct {
 } refusals[] = {
 	{"address-space", PREFLIGHT_LIMITS},
 	{"data-size", PREFLIGHT_LIMITS},
+	{"locked-memory", PREFLIGHT_LIMITS},
 	{"mappings", PREFLIGHT_LIMITS},
 	{"threads-left", PREFLIGHT_LIMITS},
 	{"memory", PREFLIGHT_LIMITS},

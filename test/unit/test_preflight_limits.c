@@ -87,6 +87,51 @@ static void test_address_space(void **state)
 	}
 }
 
+/* It has 20 MiB. */
+static void test_locked_memory(void **state)
+{
+	static const struct {
+		const char *name, *status, *limit;
+		bool elsewhere; /* in another user namespace */
+		uint64_t agent_memory_bytes;
+		const char *words, *hint; /* NULL: enough */
+	} rows[] = {
+		{"all is locked", "VmLck:\t20480 kB\nCapEff:\t0\n", "67108864", false, 0,
+		 "64.0 MiB", "--memory 43M"},
+		{"with as much as the hint says", "VmLck:\t20480 kB\nCapEff:\t0\n", "67108864",
+		 false, 43 * MIB, NULL, NULL},
+		{"no memory would do", "VmLck:\t20480 kB\nCapEff:\t0\n", "33554432", false, 8 * MIB,
+		 "32.0 MiB", "--memlock=unlimited"},
+		{"no limit", "VmLck:\t20480 kB\nCapEff:\t0\n", "unlimited", false, 0, NULL, NULL},
+		{"a secret is locked", "VmLck:\t64 kB\nCapEff:\t0\n", "8388608", false, 0, NULL,
+		 NULL},
+		{"it may lock all", "VmLck:\t20480 kB\nCapEff:\t4000\n", "8388608", false, 0, NULL,
+		 NULL},
+		{"it may in a namespace", "VmLck:\t20480 kB\nCapEff:\t4000\n", "8388608", true, 0,
+		 "8.0 MiB", "--memlock=unlimited"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(rows); i++) {
+		const struct limpet_preflight_options options = {
+			.config.agent_memory_bytes = rows[i].agent_memory_bytes};
+		const char *complaint;
+
+		proc_fixture_status(preflight_pid, "program", 'S', preflight_pid, 1,
+				    rows[i].status);
+		proc_fixture_write(in_proc("limits"),
+				   "Max locked memory         %s            %s   bytes     \n",
+				   rows[i].limit, rows[i].limit);
+		if (rows[i].elsewhere)
+			proc_fixture_link(in_proc("ns/user"), "user:[7]");
+		preflight_look(preflight_pid, options.config.agent_memory_bytes ? &options : NULL);
+		complaint = preflight_complaint(rows[i].words ? "locked-memory" : NULL,
+						rows[i].words, rows[i].hint);
+		if (complaint)
+			fail_msg("%s: %s", rows[i].name, complaint);
+	}
+}
+
 static void put_group(bool unified, const char *path, const char *limit, const char *usage,
 		      const char *stat)
 {
@@ -262,13 +307,10 @@ static void test_priority(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		WITH_ROOT(test_mappings),
-		WITH_ROOT(test_address_space),
-		WITH_ROOT(test_memory_headroom),
-		WITH_ROOT(test_threads_left),
-		WITH_ROOT(test_kernel_settings),
-		WITH_ROOT(test_priority),
-		cmocka_unit_test(test_every_refusal_was_seen),
+		WITH_ROOT(test_mappings),      WITH_ROOT(test_address_space),
+		WITH_ROOT(test_locked_memory), WITH_ROOT(test_memory_headroom),
+		WITH_ROOT(test_threads_left),  WITH_ROOT(test_kernel_settings),
+		WITH_ROOT(test_priority),      cmocka_unit_test(test_every_refusal_was_seen),
 	};
 
 	return cmocka_run_group_tests(tests, preflight_group_begin, NULL);
