@@ -131,6 +131,7 @@ static __attribute__((noinline)) uint32_t capture_elsewhere(
 	}
 	limpet_stack_ranges_note_use();
 	limpet_stack_own(thread, &stacks.own_low, &stacks.own_high);
+	frame.sure = (base | (LIMPET_WALK_PAGE - 1)) + 1;
 	count = limpet_walk(&map, &cache, limpet_known_stacks_read, &stacks, frame, &result);
 	if (!limpet_stack_is_in_force(current))
 		return WALKED_IN_VAIN;

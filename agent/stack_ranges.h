@@ -2,9 +2,10 @@
  * signal has interrupted.
  *
  * The collector looks up in the maps what may be read of them; until then, such a stack is cut to
- * its first frame and counted. The mapping on which the thread runs exists, but the rest of it may
- * have changed since the collector looked. Memory above a stack in use that was unmapped since is
- * read only if the stack's frames lead there. */
+ * its first frame and counted. The page on which the thread runs exists, and so do those of the
+ * frames above; the rest of the mapping may be gone since the collector looked. A frame pointer, in
+ * code without unwind information, may lead there: it is followed within pages that are known to be
+ * there (limpet_walk_frame.sure). */
 #ifndef LIMPET_AGENT_STACK_RANGES_H
 #define LIMPET_AGENT_STACK_RANGES_H
 

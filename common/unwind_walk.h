@@ -48,6 +48,10 @@ struct limpet_walk_frame {
 	/* Not 0: fp is the word at this address. It was not read yet, since most frames do not need
 	 * it. */
 	uint64_t fp_at;
+	/* Not 0: of the stack only the memory below this address is sure to be there, and that of
+	 * frames which rules alone have found: what lies above the stack may be gone. In code
+	 * without rules a frame pointer may be anything, and is followed no further. */
+	uint64_t sure;
 };
 /* Value of fp when it is lost: misaligned, so that no rule and no fallback takes it for an address,
  * and not 0, which would be an end. */
@@ -56,6 +60,7 @@ struct limpet_walk_frame {
 #define LIMPET_FRAME_BY_FP 2u  /* found by frame pointer, not by a rule */
 #define LIMPET_FRAME_SIGNAL 4u /* interrupted by a signal: the frame below is the kernel's */
 #define LIMPET_FRAME_DOUBT 8u  /* this or an inner frame was passed against its description */
+#define LIMPET_FRAME_GUESS 16u /* with `sure`: this or an inner one was found by frame pointer */
 
 /* The modules and their tables. [0, sorted) is sorted by start without overlaps; [sorted, count)
  * was added later, in any order, and the newest entry wins. Entries with live == 0 are skipped. */
@@ -210,13 +215,29 @@ LIMPET_WALK_INLINE enum limpet_walk_end limpet_walk_whole(const struct limpet_wa
 	return frame->flags & LIMPET_FRAME_DOUBT ? LIMPET_WALK_DOUBTFUL : LIMPET_WALK_COMPLETE;
 }
 
+#define LIMPET_WALK_PAGE ((uint64_t)4096)
+/* Whether a word may be read, as far as `sure` is concerned. */
+LIMPET_WALK_INLINE bool limpet_walk_is_sure(const struct limpet_walk_frame *frame, uint64_t address)
+{
+	return !frame->sure || !(frame->flags & LIMPET_FRAME_GUESS) ||
+	       address <= frame->sure - sizeof(uint64_t);
+}
+
+/* A rule has found a frame below this address. */
+LIMPET_WALK_INLINE void limpet_walk_make_sure(struct limpet_walk_frame *frame, uint64_t address)
+{
+	if (frame->sure && !(frame->flags & LIMPET_FRAME_GUESS))
+		frame->sure = ((address - 1) | (LIMPET_WALK_PAGE - 1)) + 1;
+}
+
 /* The frame pointer; reads it if it was not read yet. If that fails it is lost, which ends the walk
  * only where it is needed. */
 LIMPET_WALK_INLINE uint64_t limpet_walk_load_fp(limpet_walk_read *read, const void *memory,
 						struct limpet_walk_frame *frame)
 {
 	if (frame->fp_at) {
-		if (!read(memory, frame->fp_at, &frame->fp))
+		if (!limpet_walk_is_sure(frame, frame->fp_at) ||
+		    !read(memory, frame->fp_at, &frame->fp))
 			frame->fp = LIMPET_WALK_NO_FP;
 		frame->fp_at = 0;
 	}
@@ -231,7 +252,7 @@ LIMPET_WALK_INLINE enum limpet_walk_end limpet_walk_step_fp(limpet_walk_read *re
 
 	if (fp == 0 && no_row)
 		return limpet_walk_whole(frame);
-	if (fp < frame->sp || fp % 8 != 0)
+	if (fp < frame->sp || fp % 8 != 0 || (frame->sure && fp > frame->sure - 16))
 		return LIMPET_WALK_LOST;
 	if (!read(memory, fp, &next_fp) || !read(memory, fp + 8, &ra))
 		return LIMPET_WALK_LOST;
@@ -244,7 +265,7 @@ LIMPET_WALK_INLINE enum limpet_walk_end limpet_walk_step_fp(limpet_walk_read *re
 	frame->fp = next_fp;
 	frame->fp_at = 0;
 	frame->flags = LIMPET_FRAME_BY_FP | (frame->flags & LIMPET_FRAME_DOUBT) |
-		       (no_row ? 0 : LIMPET_FRAME_DOUBT);
+		       (no_row ? 0 : LIMPET_FRAME_DOUBT) | (frame->sure ? LIMPET_FRAME_GUESS : 0);
 	return LIMPET_WALK_MORE;
 }
 
@@ -296,27 +317,28 @@ LIMPET_WALK_INLINE enum limpet_walk_end limpet_walk_step_rule(const struct limpe
 							      const void *memory,
 							      struct limpet_walk_frame *frame)
 {
+	const uint64_t ra_at =
+		rule->ra == LIMPET_RA_CFA ? cfa - 8 : frame->sp + (uint64_t)(int64_t)rule->extra;
 	uint64_t ra, fp, fp_at;
 
 	/* The return address must be at or above sp: a frame that does not grow is corrupt, and the
 	 * walk would loop. Only the kernel's frame leads to another stack. */
 	if (!(rule->flags & LIMPET_RULE_SIGNAL) && (cfa % 8 != 0 || cfa - 8 < frame->sp || cfa < 8))
 		return LIMPET_WALK_STUCK;
-	if (!read(memory,
-		  rule->ra == LIMPET_RA_CFA ? cfa - 8 : frame->sp + (uint64_t)(int64_t)rule->extra,
-		  &ra))
+	if (!limpet_walk_is_sure(frame, ra_at) || !read(memory, ra_at, &ra))
 		return LIMPET_WALK_UNREADABLE;
 	fp = limpet_walk_find_fp(rule, cfa, read, memory, frame, &fp_at);
 	if (ra == 0)
 		return limpet_walk_whole(frame);
 	if (!limpet_walk_plausible_pc(ra))
 		return LIMPET_WALK_LOST;
+	limpet_walk_make_sure(frame, cfa);
 	frame->pc = ra;
 	frame->sp = cfa;
 	frame->fp = fp;
 	frame->fp_at = fp_at;
 	frame->flags =
-		(frame->flags & LIMPET_FRAME_DOUBT) |
+		(frame->flags & (LIMPET_FRAME_DOUBT | LIMPET_FRAME_GUESS)) |
 		(rule->flags & LIMPET_RULE_SIGNAL ? LIMPET_FRAME_EXACT | LIMPET_FRAME_SIGNAL : 0);
 	return LIMPET_WALK_MORE;
 }
@@ -343,7 +365,8 @@ LIMPET_WALK_INLINE enum limpet_walk_end limpet_walk_step(const struct limpet_wal
 	case LIMPET_CFA_FP_DEREF:
 		cfa = rule.cfa == LIMPET_CFA_SP_DEREF ? frame->sp
 						      : limpet_walk_load_fp(read, memory, frame);
-		if (!read(memory, cfa + (uint64_t)(int64_t)rule.cfa_offset, &cfa))
+		if (!limpet_walk_is_sure(frame, cfa + (uint64_t)(int64_t)rule.cfa_offset) ||
+		    !read(memory, cfa + (uint64_t)(int64_t)rule.cfa_offset, &cfa))
 			return LIMPET_WALK_UNREADABLE;
 		if (rule.ra == LIMPET_RA_CFA)
 			cfa += (uint64_t)(int64_t)rule.extra;

@@ -45,7 +45,7 @@ static void walk(const void *table, size_t bytes, uint64_t seed)
 		abort();
 	memcpy(arena + LIMPET_UNWIND_ALIGN, table, bytes);
 	for (uint64_t pc = TEXT; pc < TEXT + TEXT_BYTES; pc += 509) {
-		struct limpet_walk_frame frame = {pc, 0x7ffd0000, 0x7ffd0100, 0, 0};
+		struct limpet_walk_frame frame = {pc, 0x7ffd0000, 0x7ffd0100, 0, 0, 0};
 		enum limpet_walk_end end;
 		uint32_t count = limpet_walk(&map, NULL, read_nothing_new, &seed, frame,
 					     &(struct limpet_walk_result){pcs, DEPTH, &end, NULL});

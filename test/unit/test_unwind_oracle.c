@@ -169,7 +169,7 @@ static void compare_at(const struct fixture_file *file, Dwarf_CFI *cfi, uint64_t
 	const struct limpet_unwind_rule *rule =
 		limpet_unwind_table_find(file->table, (uint32_t)(pc - file->module.start));
 	struct moment moment = {.pc = pc, .sp = 0x7ffd00010000, .fp = 0x7ffd00010400};
-	struct limpet_walk_frame next = {moment.pc, moment.sp, moment.fp, LIMPET_FRAME_EXACT, 0};
+	struct limpet_walk_frame next = {moment.pc, moment.sp, moment.fp, LIMPET_FRAME_EXACT, 0, 0};
 	enum answer cfa_answer, ra_answer, fp_answer;
 	uint64_t cfa = 0, ra = 0, fp = 0, sp = 0;
 	enum limpet_walk_end end;

@@ -70,7 +70,7 @@ static void set_scene(struct scene *scene, struct limpet_unwind_rule rule)
 	};
 	scene->copy =
 		(struct limpet_walk_copy){LOW, sizeof(scene->words), (const uint8_t *)scene->words};
-	scene->frame = (struct limpet_walk_frame){CODE + 0x10, LOW, LOW + 64, 0, 0};
+	scene->frame = (struct limpet_walk_frame){CODE + 0x10, LOW, LOW + 64, 0, 0, 0};
 }
 
 static enum limpet_walk_end step(struct scene *scene)
@@ -111,7 +111,7 @@ struct step_case {
 };
 #define FRAME(pc, sp, fp, flags)     \
 	{                            \
-		pc, sp, fp, flags, 0 \
+		pc, sp, fp, flags, 0, 0 \
 	}
 #define USUAL     \
 	{         \
@@ -314,7 +314,7 @@ static void test_frame_pointer_takes_over(void **state)
 		assert_int_equal(step(&scene),
 				 i == 1 ? LIMPET_WALK_DOUBTFUL : LIMPET_WALK_COMPLETE);
 
-		scene.frame = (struct limpet_walk_frame){CODE + 0x10, LOW, 0, 0, 0};
+		scene.frame = (struct limpet_walk_frame){CODE + 0x10, LOW, 0, 0, 0, 0};
 		assert_int_equal(step(&scene), i == 1 ? LIMPET_WALK_LOST : LIMPET_WALK_COMPLETE);
 		scene.frame.fp = LIMPET_WALK_NO_FP;
 		assert_int_equal(step(&scene), LIMPET_WALK_LOST);
@@ -334,6 +334,42 @@ static void test_frame_pointer_takes_over(void **state)
 	}
 }
 
+/* What lies above a stack may be gone: a frame pointer in code without rules leads there. */
+static void test_memory_that_is_not_sure(void **state)
+{
+	const struct limpet_unwind_rule none = {.cfa = LIMPET_CFA_NONE},
+					plain = {.cfa = LIMPET_CFA_SP, .cfa_offset = 96};
+	struct scene scene;
+
+	(void)state;
+	set_scene(&scene, none);
+	scene.words[8] = LOW + 128;
+	scene.words[9] = CODE + 0x20;
+	scene.frame.sure = LOW + 72;
+	assert_int_equal(step(&scene), LIMPET_WALK_LOST);
+	scene.frame.sure = LOW + 80;
+	assert_int_equal(step(&scene), LIMPET_WALK_MORE);
+	assert_frame(&scene, CODE + 0x20, LOW + 80, LOW + 128,
+		     LIMPET_FRAME_BY_FP | LIMPET_FRAME_GUESS);
+	assert_int_equal(step(&scene), LIMPET_WALK_LOST);
+	/* A rule is of no more use then: what it found would be by guess, too. */
+	scene.table.rules[2] = plain;
+	scene.map.generation++;
+	scene.words[(80 + 96) / 8 - 1] = CODE + 0x30;
+	assert_int_equal(step(&scene), LIMPET_WALK_UNREADABLE);
+	scene.frame.sure = LOW + 80 + 96;
+	assert_int_equal(step(&scene), LIMPET_WALK_MORE);
+	assert_int_equal(scene.frame.sure, LOW + 80 + 96);
+	assert_int_equal(scene.frame.flags, LIMPET_FRAME_GUESS);
+	/* By rules alone it is sure up to the end of the page. */
+	set_scene(&scene, plain);
+	scene.words[96 / 8 - 1] = CODE + 0x20;
+	scene.frame.sure = LOW + 8;
+	assert_int_equal(step(&scene), LIMPET_WALK_MORE);
+	assert_int_equal(scene.frame.sure, (LOW | 4095) + 1);
+	assert_int_equal(scene.frame.flags, 0);
+}
+
 static void test_return_addresses_are_looked_up_one_less(void **state)
 {
 	(void)state;
@@ -345,16 +381,16 @@ static void test_return_addresses_are_looked_up_one_less(void **state)
 	scene.frame.pc = CODE + CODE_BYTES; /* a call was the last instruction */
 	assert_int_equal(step(&scene), LIMPET_WALK_MORE);
 	/* doubt goes along */
-	scene.frame = (struct limpet_walk_frame){CODE + 1, LOW, 0, LIMPET_FRAME_DOUBT, 0};
+	scene.frame = (struct limpet_walk_frame){CODE + 1, LOW, 0, LIMPET_FRAME_DOUBT, 0, 0};
 	assert_int_equal(step(&scene), LIMPET_WALK_MORE);
 	assert_int_equal(scene.frame.flags, LIMPET_FRAME_DOUBT);
 	/* no call before it: a root */
-	scene.frame = (struct limpet_walk_frame){CODE, LOW, LOW + 64, 0, 0};
+	scene.frame = (struct limpet_walk_frame){CODE, LOW, LOW + 64, 0, 0, 0};
 	assert_int_equal(step(&scene), LIMPET_WALK_COMPLETE);
 	scene.frame.flags = LIMPET_FRAME_EXACT;
 	assert_int_equal(step(&scene), LIMPET_WALK_MORE);
 	scene.frame = (struct limpet_walk_frame){CODE + CODE_BYTES, LOW, LIMPET_WALK_NO_FP,
-						 LIMPET_FRAME_EXACT, 0};
+						 LIMPET_FRAME_EXACT, 0, 0};
 	assert_int_equal(step(&scene), LIMPET_WALK_LOST);
 }
 
@@ -495,7 +531,7 @@ static uint64_t interpreted_word(uint64_t bytecode, uint64_t offset, uint64_t sp
 
 	set_scene(&scene, (struct limpet_unwind_rule){.cfa = LIMPET_CFA_SP});
 	scene.map.interpreter = &interpreter;
-	scene.frame = (struct limpet_walk_frame){INTERPRETER + 0x10, sp, LOW + 64, 0, 0};
+	scene.frame = (struct limpet_walk_frame){INTERPRETER + 0x10, sp, LOW + 64, 0, 0, 0};
 	scene.words[3] = offset;
 	scene.words[4] = bytecode;
 	scene.words[9] = 0x600000;
@@ -535,6 +571,7 @@ int main(void)
 		cmocka_unit_test(test_rules),
 		cmocka_unit_test(test_ends),
 		cmocka_unit_test(test_frame_pointer_takes_over),
+		cmocka_unit_test(test_memory_that_is_not_sure),
 		cmocka_unit_test(test_return_addresses_are_looked_up_one_less),
 		cmocka_unit_test(test_modules_that_came_later),
 		cmocka_unit_test(test_cache_follows_the_generation),

@@ -154,7 +154,11 @@ static void test_nonsense_ends(void **state)
 			&process.modules[round % process.map.count];
 		struct limpet_walk_frame frame = {
 			module->start + (uint64_t)round * 977 % (module->end - module->start),
-			0x7ffd0000 + round % 3, 0x7ffd0100 + round % 5, round & 1, 0};
+			0x7ffd0000 + round % 3,
+			0x7ffd0100 + round % 5,
+			round & 1,
+			0,
+			0};
 		enum limpet_walk_end end;
 		uint32_t count;
 
