@@ -32,8 +32,9 @@ static bool is_private(const struct limpet_map *map)
 		!strcmp(map->path, "[heap]"));
 }
 
-/* Memory of a mapping above. Returns how many bytes were read: fewer, if not all can be. */
-static size_t read_above(pid_t pid, int pagemap, uint64_t address, uint8_t *ret, size_t bytes)
+/* What exists of private memory; the rest is zeros. Returns how many bytes were read: fewer, if not
+ * all can be. */
+static size_t read_existing(pid_t pid, int pagemap, uint64_t address, uint8_t *ret, size_t bytes)
 {
 	size_t done = 0;
 
@@ -56,6 +57,17 @@ static size_t read_above(pid_t pid, int pagemap, uint64_t address, uint8_t *ret,
 	return done;
 }
 
+/* Of the mapping with the stack pointer. */
+static ssize_t read_first(pid_t pid, const struct limpet_stack_maps *maps,
+			  const struct limpet_map *map, uint64_t sp, void *ret, size_t bytes)
+{
+	size_t got = 0;
+
+	if (map && maps->pagemap >= 0 && (is_private(map) || !strcmp(map->path, "[stack]")))
+		got = read_existing(pid, maps->pagemap, sp, ret, bytes);
+	return got ? (ssize_t)got : limpet_memory_read_some(pid, sp, ret, bytes);
+}
+
 ssize_t limpet_stack_read(pid_t pid, const struct limpet_stack_maps *maps, uint64_t sp, void *ret,
 			  size_t bytes)
 {
@@ -66,15 +78,15 @@ ssize_t limpet_stack_read(pid_t pid, const struct limpet_stack_maps *maps, uint6
 
 	if (map && map->end - sp < bytes)
 		part = (size_t)(map->end - sp);
-	got = limpet_memory_read_some(pid, sp, ret, part);
+	got = read_first(pid, maps, map, sp, ret, part);
 	if (got < (ssize_t)part)
 		return got;
 	done = part;
 	while (done < bytes && ++map < end && map->start == sp + done && is_private(map)) {
 		part = bytes - done < map->end - map->start ? bytes - done
 							    : (size_t)(map->end - map->start);
-		got = (ssize_t)read_above(pid, maps->pagemap, map->start, (uint8_t *)ret + done,
-					  part);
+		got = (ssize_t)read_existing(pid, maps->pagemap, map->start, (uint8_t *)ret + done,
+					     part);
 		done += (size_t)got;
 		if ((size_t)got < part)
 			break;

@@ -2,10 +2,9 @@
  * memory without a file that follows without a gap, since a stack may be split into several
  * mappings. It ends where that does: above the first thread's stack, for one, are the libraries.
  *
- * Above most stacks lies other memory of the program, such as a heap, of which parts were never
- * touched. These are not read, since that would map them, or wait for whoever serves a userfaultfd,
- * and some kernels then give them memory; they read as zeros. The mapping with the stack pointer is
- * read as it is. */
+ * Of a stack, and of other memory of the program that lies above most, such as a heap, parts were
+ * never touched. These are not read, since that would give them memory, or wait for whoever serves
+ * a userfaultfd; they read as zeros. */
 #ifndef LIMPET_INJECTOR_PROC_STACK_MEMORY_H
 #define LIMPET_INJECTOR_PROC_STACK_MEMORY_H
 
