@@ -104,8 +104,8 @@ static bool check_limit(struct limpet_check *check, const char *limit, const cha
 	    (used_bytes < limit_bytes && limit_bytes - used_bytes >= want_bytes))
 		return true;
 	limpet_check_refuse(check, -ENOMEM, id, "memory limit",
-			    "its %s is limited to %s, which leaves too little of the %s that "
-			    "limpet takes (most of it stays untouched)",
+			    "its %s is limited to %s, which leaves less than %s for limpet and the "
+			    "program (most of it stays untouched)",
 			    what, limpet_units_format_bytes(limit_text, limit_bytes),
 			    limpet_units_format_bytes(want_text, want_bytes));
 	return false;
@@ -137,15 +137,16 @@ void limpet_check_memory(struct limpet_check *check)
 {
 	uint64_t memory_bytes = check->options.config.agent_memory_bytes;
 
+	/* As much again is left to the program, which will want some during the capture. */
 	check_cgroup(check, 2 * memory_bytes);
 	if (!check_limit(check, "Max address space", "address-space", "address space",
-			 check->status.vm_bytes, memory_bytes + LIMPET_AGENT_PRIVATE_BYTES))
+			 check->status.vm_bytes, 2 * (memory_bytes + LIMPET_AGENT_PRIVATE_BYTES)))
 		limpet_check_hint(check, "sudo prlimit --pid %d --as=unlimited",
 				  check->target->pid);
 	/* Less than a quarter is not shared with limpet; and what cannot be written counts as data,
 	 * too. */
 	if (!check_limit(check, "Max data size", "data-size", "data", check->status.data_bytes,
-			 memory_bytes / 16 * 9 + LIMPET_AGENT_PRIVATE_BYTES))
+			 2 * (memory_bytes / 16 * 9 + LIMPET_AGENT_PRIVATE_BYTES)))
 		limpet_check_hint(check, "sudo prlimit --pid %d --data=unlimited",
 				  check->target->pid);
 	check_locked(check, memory_bytes);
