@@ -145,7 +145,8 @@ static void name_root(struct limpet_holders *holders, struct limpet_variable_nam
 	limpet_holders_leave_out(holders, shown->variable.start, end);
 	shown->has_retained = !limpet_holders_facts(holders)->is_cut;
 	if (shown->has_retained)
-		shown->retained = limpet_holders_retained_by(holders, shown->variable.start, end);
+		shown->retained =
+			limpet_holders_retained_by(holders, shown->variable.start, end, true);
 }
 
 static int find_chains(struct limpet_holders *holders, struct limpet_variable_names *names,
@@ -200,7 +201,7 @@ static int show(const struct holders_options *options)
 
 	(void)!limpet_target_open(options->pid, &target, NULL); /* the reading says why not */
 	limpet_ui_busy("searching memory for pointers...");
-	status = limpet_holders_read(&target, &holders, &err);
+	status = limpet_holders_read(&target, NULL, &holders, &err);
 	if (!status)
 		status = choose(options, holders, &err);
 	if (!status)

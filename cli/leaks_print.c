@@ -70,13 +70,18 @@ static void say_lost(const struct limpet_leaks_shown *shown)
 {
 	const struct limpet_leak_amount lost = limpet_leaks_lost(shown);
 	const bool is_probable = shown->leaks->amounts.of[LIMPET_LEAK_PROBABLY].blocks != 0;
-	const struct limpet_leak_amount *held = &shown->leaks->amounts.of[LIMPET_LEAK_REACHABLE];
+	struct limpet_leak_amount all = {0, 0};
 	char bytes[LIMPET_UNITS_TEXT];
+
+	for (unsigned i = 0; i < LIMPET_LEAK_STATES; i++) {
+		all.blocks += shown->leaks->amounts.of[i].blocks;
+		all.bytes += shown->leaks->amounts.of[i].bytes;
+	}
 
 	if (!lost.blocks)
 		limpet_ui_say("No block is lost: pointers lead to all of them (%" PRIu64
 			      " blocks, %s).",
-			      held->blocks, limpet_units_format_bytes(bytes, held->bytes));
+			      all.blocks, limpet_units_format_bytes(bytes, all.bytes));
 	else
 		limpet_ui_say("%s in %" PRIu64 " block%s %s%s lost: nothing points to %s any more.",
 			      limpet_units_format_bytes(bytes, lost.bytes), lost.blocks,

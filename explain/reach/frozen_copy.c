@@ -161,7 +161,8 @@ void limpet_frozen_copy_take(struct limpet_frozen_copy *copy,
 {
 	static const enum limpet_searched early[] = {LIMPET_SEARCHED_LOCAL, LIMPET_SEARCHED_STACK,
 						     LIMPET_SEARCHED_DATA},
-					  late[] = {LIMPET_SEARCHED_MEMORY, LIMPET_SEARCHED_HEAP};
+					  late[] = {LIMPET_SEARCHED_MEMORY, LIMPET_SEARCHED_MIXED,
+						    LIMPET_SEARCHED_HEAP};
 
 	copy->is_whole = true;
 	for (size_t i = 0; i < 2 * LIMPET_COUNT_OF(early); i++)

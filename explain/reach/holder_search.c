@@ -31,6 +31,8 @@ int limpet_holder_search_begin(struct limpet_holder_search *search,
 	const size_t room = graph->blocks.count + 1;
 
 	search->graph = graph;
+	for (size_t i = 0; i < graph->hold_count; i++)
+		graph->holds[i].is_out = 0;
 	search->marks = limpet_large_new(room, sizeof(*search->marks));
 	search->parents = limpet_large_new(room, sizeof(*search->parents));
 	search->queue = limpet_large_new(room, sizeof(*search->queue));
@@ -213,11 +215,17 @@ static struct limpet_holder_amount flood(struct limpet_holder_search *search, si
 	const struct limpet_reach_graph *graph = search->graph;
 	struct limpet_holder_amount amount = {0};
 
+	search->retained_targets = (struct limpet_holder_amount){0};
 	for (size_t at = 0; at < count; at++) {
 		const uint32_t from = search->queue[at];
+		const uint64_t bytes = limpet_block_bytes(&graph->blocks, from);
 
 		amount.blocks++;
-		amount.bytes += limpet_block_bytes(&graph->blocks, from);
+		amount.bytes += bytes;
+		if (search->marks[from] & TARGET) {
+			search->retained_targets.blocks++;
+			search->retained_targets.bytes += bytes;
+		}
 		for (uint32_t i = graph->first[from]; i < graph->first[from + 1]; i++) {
 			const uint32_t to = limpet_edge_to(graph->edges[i]);
 
@@ -270,14 +278,16 @@ struct limpet_holder_amount limpet_holder_search_retained(struct limpet_holder_s
 }
 
 struct limpet_holder_amount limpet_holder_search_retained_by(struct limpet_holder_search *search,
-							     uint64_t start, uint64_t end)
+							     uint64_t start, uint64_t end,
+							     bool stacks_count)
 {
 	const struct limpet_reach_graph *graph = search->graph;
 	size_t count = 0;
 
 	forget(search);
 	for (size_t i = 0; i < graph->hold_count; i++)
-		if (graph->holds[i].address < start || graph->holds[i].address >= end)
+		if ((graph->holds[i].address < start || graph->holds[i].address >= end) &&
+		    (stacks_count || graph->holds[i].kind != LIMPET_SEARCHED_STACK))
 			put(search, graph->holds[i].block, &count);
 	(void)flood(search, count, 0);
 	count = 0;

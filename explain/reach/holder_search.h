@@ -11,6 +11,9 @@
 struct limpet_holder_edge {
 	uint32_t from, to;
 };
+struct limpet_holder_amount {
+	uint64_t blocks, bytes; /* usable */
+};
 /* Begins as all zeros. 9 bytes a block. */
 struct limpet_holder_search {
 	struct limpet_reach_graph *graph; /* borrowed; its holds are marked */
@@ -19,6 +22,7 @@ struct limpet_holder_search {
 	struct limpet_holder_edge gone[LIMPET_HOLDER_GONE_LIMIT];
 	size_t gone_count;
 	uint64_t target_count, target_bytes;
+	struct limpet_holder_amount retained_targets; /* of what was last found to be retained */
 };
 void limpet_holder_search_done(struct limpet_holder_search *search);
 /* Of a graph that keeps all holds. 0 or -ENOMEM. */
@@ -50,9 +54,6 @@ void limpet_holder_search_leave_out(struct limpet_holder_search *search, uint64_
 void limpet_holder_search_word_is_gone(struct limpet_holder_search *search, size_t hold);
 bool limpet_holder_search_is_gone(struct limpet_holder_search *search, uint32_t from, uint32_t to);
 
-struct limpet_holder_amount {
-	uint64_t blocks, bytes; /* usable */
-};
 /* Blocks of one C++ type. */
 struct limpet_holder_type {
 	const char *symbol;
@@ -60,8 +61,9 @@ struct limpet_holder_type {
 };
 /* The targets, and what only they lead to. */
 struct limpet_holder_amount limpet_holder_search_retained(struct limpet_holder_search *search);
-/* What only the words of [start, end) lead to. */
+/* What only the words of [start, end) lead to; or they and stacks, if these do not count. */
 struct limpet_holder_amount limpet_holder_search_retained_by(struct limpet_holder_search *search,
-							     uint64_t start, uint64_t end);
+							     uint64_t start, uint64_t end,
+							     bool stacks_count);
 
 #endif

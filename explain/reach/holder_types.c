@@ -103,7 +103,8 @@ int limpet_holder_types_count(struct limpet_holder_types *types,
 	int error = 0;
 
 	if (types->vtables.count)
-		error = limpet_reach_scan(&scan, ranges, 1u << LIMPET_SEARCHED_HEAP);
+		error = limpet_reach_scan(&scan, ranges,
+					  1u << LIMPET_SEARCHED_HEAP | 1u << LIMPET_SEARCHED_MIXED);
 	if (!error && scan.is_spent)
 		error = -ETIME;
 	return error ? error : list_found(types);

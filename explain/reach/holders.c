@@ -17,6 +17,7 @@
 
 struct limpet_holders {
 	const struct limpet_target *target;
+	const struct limpet_known_blocks *known;
 	struct limpet_process_reader *process;
 	struct limpet_reach_round round;
 	struct limpet_modules modules;
@@ -80,11 +81,13 @@ static int list_threads(struct limpet_holders *holders)
 static int search_memory(struct limpet_holders *holders)
 {
 	struct limpet_reach_look look = {.target = holders->target,
+					 .known = holders->known,
 					 .memory = memory_of(holders),
 					 .pages = limpet_process_reader_pages(holders->process),
 					 .stack_pointers = holders->stack_pointers,
 					 .stack_pointer_count = holders->stack_pointer_count,
-					 .keeps_all_holds = true};
+					 .keeps_all_holds = true,
+					 .roots_first = true};
 	const struct limpet_reach_round *round = &holders->round;
 	int error = limpet_reach_round_read(&look, &holders->round);
 
@@ -107,6 +110,8 @@ static int read_all(struct limpet_holders *holders)
 	const struct limpet_target *target = holders->target;
 	int error = limpet_process_reader_new(target, &holders->process);
 
+	if (!error)
+		error = limpet_process_reader_read_shared(holders->process, target);
 	if (error)
 		return error;
 	limpet_process_reader_limit(holders->process, UINT32_MAX);
@@ -127,14 +132,15 @@ static int read_all(struct limpet_holders *holders)
 	return error;
 }
 
-int limpet_holders_read(const struct limpet_target *target, struct limpet_holders **ret_holders,
-			struct limpet_err *err)
+int limpet_holders_read(const struct limpet_target *target, const struct limpet_known_blocks *known,
+			struct limpet_holders **ret_holders, struct limpet_err *err)
 {
 	struct limpet_holders *holders = calloc(1, sizeof(*holders));
 	int identity_error, error = holders ? limpet_target_check(target) : -ENOMEM;
 
 	if (!error) {
 		holders->target = target;
+		holders->known = known;
 		holders->modules.target = target;
 		holders->chosen = LIMPET_NO_BLOCK;
 		error = read_all(holders);
@@ -213,6 +219,24 @@ int limpet_holders_choose(struct limpet_holders *holders, uint64_t address)
 	holders->chosen = block;
 	limpet_holder_search_add(&holders->search, block);
 	return 0;
+}
+
+int limpet_holders_choose_blocks(struct limpet_holders *holders,
+				 const struct limpet_known_blocks *blocks)
+{
+	const struct limpet_block_table *table = &holders->round.graph.blocks;
+	int error;
+
+	limpet_holder_search_done(&holders->search);
+	error = limpet_holder_search_begin(&holders->search, &holders->round.graph);
+	for (size_t i = 0; i < blocks->count && !error; i++) {
+		const uint32_t block = limpet_block_table_find(table, blocks->list[i].start);
+
+		if (block != LIMPET_NO_BLOCK)
+			limpet_holder_search_add(&holders->search, block);
+	}
+	limpet_process_reader_allow(holders->process, CHAIN_NS);
+	return error ? error : holders->search.target_count ? 0 : -ENOENT;
 }
 
 int limpet_holders_choose_type(struct limpet_holders *holders,
@@ -321,6 +345,16 @@ static bool find_pointer(struct limpet_holders *holders, uint32_t from, uint32_t
 	return found;
 }
 
+/* A variable in which new blocks take the place of older ones, to which they lead: the head of a
+ * list. */
+static bool points_to_heap(const struct limpet_holders *holders, uint64_t word)
+{
+	const uint64_t address = word & LIMPET_REACH_ADDRESS_MASK;
+
+	return limpet_reach_may_be_heap(&holders->round, address) ||
+	       limpet_block_table_find(&holders->round.graph.blocks, address) != LIMPET_NO_BLOCK;
+}
+
 /* Reads each link again. 1; 0: one is gone, and noted; -ENOMEM. */
 static int make_chain(struct limpet_holders *holders, const struct limpet_holder_way *way,
 		      struct limpet_holder_chain *ret_chain)
@@ -333,7 +367,8 @@ static int make_chain(struct limpet_holders *holders, const struct limpet_holder
 	if (!chain.links)
 		return -ENOMEM;
 	if (!limpet_memory_reader_read_word(memory_of(holders), hold->address, &word) ||
-	    !points_to(holders, word, way->blocks[0], &chain.links[0].into)) {
+	    (!points_to(holders, word, way->blocks[0], &chain.links[0].into) &&
+	     !points_to_heap(holders, word))) {
 		limpet_holder_search_word_is_gone(&holders->search, way->hold);
 		free(chain.links);
 		return 0;
@@ -393,7 +428,13 @@ struct limpet_holder_amount limpet_holders_retained(struct limpet_holders *holde
 }
 
 struct limpet_holder_amount limpet_holders_retained_by(struct limpet_holders *holders,
-						       uint64_t start, uint64_t end)
+						       uint64_t start, uint64_t end,
+						       bool stacks_count)
 {
-	return limpet_holder_search_retained_by(&holders->search, start, end);
+	return limpet_holder_search_retained_by(&holders->search, start, end, stacks_count);
+}
+
+struct limpet_holder_amount limpet_holders_retained_chosen(const struct limpet_holders *holders)
+{
+	return holders->search.retained_targets;
 }

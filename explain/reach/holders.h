@@ -2,15 +2,17 @@
  * stacks, and what would be free without them.
  *
  * Memory is searched once while the process runs (reach_graph.h); no thread is stopped. So the
- * picture is of some moments, without registers: each link is read again before it is returned. Of
- * a thread that sleeps the part of its stack that is in use is searched, of another one all. Only
- * blocks of glibc's malloc are known. Takes 35 bytes a block, 4 a pointer between blocks (up to 512
+ * picture is of some moments, without registers: each link is read again before it is returned, of
+ * the first one only whether it points into the heap still. Of a thread that sleeps the part of its
+ * stack that is in use is searched, of another one all. Only blocks of glibc's malloc are known,
+ * and those that the caller knows. Takes 35 bytes a block, 4 a pointer between blocks (up to 512
  * MiB) and 16 one from elsewhere (up to 256 MiB). */
 #ifndef LIMPET_EXPLAIN_REACH_HOLDERS_H
 #define LIMPET_EXPLAIN_REACH_HOLDERS_H
 
 #include "common/err.h"
 #include "explain/reach/holder_search.h"
+#include "explain/reach/known_blocks.h"
 #include "injector/elf/modules.h"
 
 struct limpet_holders;
@@ -26,9 +28,10 @@ struct limpet_holders_facts {
 	size_t unread_arenas;
 };
 
-/* The caller owns *ret_holders; `target` must outlive it. -errno with a message: -ESRCH, -EACCES,
- * -ESTALE: the process executes another program by now... */
-int limpet_holders_read(const struct limpet_target *target, struct limpet_holders **ret_holders,
+/* The caller owns *ret_holders; `target` and `known`, which may be NULL, must outlive it. -errno
+ * with a message: -ESRCH, -EACCES, -ESTALE: the process executes another program by now... */
+int limpet_holders_read(const struct limpet_target *target, const struct limpet_known_blocks *known,
+			struct limpet_holders **ret_holders,
 			struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_holders_free(struct limpet_holders *holders);
 const struct limpet_holders_facts *limpet_holders_facts(const struct limpet_holders *holders);
@@ -56,6 +59,9 @@ void limpet_holders_place(const struct limpet_holders *holders, uint64_t address
 
 /* Whose holders are wanted, once: the block that contains the address. -ENOENT: none does. */
 int limpet_holders_choose(struct limpet_holders *holders, uint64_t address) LIMPET_MUST_CHECK;
+/* Begins anew with these blocks, those of them that exist. -ENOENT: none does; -ENOMEM. */
+int limpet_holders_choose_blocks(struct limpet_holders *holders,
+				 const struct limpet_known_blocks *blocks) LIMPET_MUST_CHECK;
 /* The same for the objects of C++ classes whose vtable `is_wanted`. -ENOENT: there are none;
  * -ENOMEM; -errno of /proc. */
 int limpet_holders_choose_type(struct limpet_holders *holders,
@@ -87,9 +93,13 @@ int limpet_holders_next(struct limpet_holders *holders,
 /* No more chains in which a word of [start, end) points to a chosen block. */
 void limpet_holders_leave_out(struct limpet_holders *holders, uint64_t start, uint64_t end);
 
-/* What would be unreachable without the chosen blocks, with these; or without these words. */
+/* What would be unreachable without the chosen blocks, with these; or without these words, and
+ * without stacks if these do not count. */
 struct limpet_holder_amount limpet_holders_retained(struct limpet_holders *holders);
 struct limpet_holder_amount limpet_holders_retained_by(struct limpet_holders *holders,
-						       uint64_t start, uint64_t end);
+						       uint64_t start, uint64_t end,
+						       bool stacks_count);
+/* The chosen blocks among those that the last call counted. */
+struct limpet_holder_amount limpet_holders_retained_chosen(const struct limpet_holders *holders);
 
 #endif

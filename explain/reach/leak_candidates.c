@@ -10,13 +10,12 @@ void limpet_leak_candidates_done(struct limpet_leak_candidates *candidates)
 	*candidates = (struct limpet_leak_candidates){0};
 }
 
-static bool is_wanted(const struct limpet_reach_graph *graph, uint32_t block, bool lost)
+static bool is_wanted(const struct limpet_reach_graph *graph, uint32_t block)
 {
-	return lost ? limpet_block_is_lost(graph, block)
-		    : limpet_block_class(graph, block) != LIMPET_REACH_HELD;
+	return limpet_block_class(graph, block) != LIMPET_REACH_HELD;
 }
 
-int limpet_leak_candidates_take(const struct limpet_reach_graph *graph, bool lost,
+int limpet_leak_candidates_take(const struct limpet_reach_graph *graph,
 				struct limpet_leak_candidates *ret)
 {
 	const struct limpet_block_table *blocks = &graph->blocks;
@@ -24,12 +23,12 @@ int limpet_leak_candidates_take(const struct limpet_reach_graph *graph, bool los
 
 	limpet_leak_candidates_done(ret);
 	for (size_t i = 0; i < blocks->count; i++)
-		count += is_wanted(graph, (uint32_t)i, lost);
+		count += is_wanted(graph, (uint32_t)i);
 	ret->list = limpet_large_new(count + 1, sizeof(*ret->list));
 	if (!ret->list)
 		return -ENOMEM;
 	for (size_t i = 0; i < blocks->count; i++)
-		if (is_wanted(graph, (uint32_t)i, lost))
+		if (is_wanted(graph, (uint32_t)i))
 			ret->list[ret->count++] = (struct limpet_leak_candidate){
 				blocks->starts[i], blocks->words[i], graph->hashes[i]};
 	return 0;

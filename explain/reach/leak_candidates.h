@@ -15,9 +15,8 @@ struct limpet_leak_candidates {
 	size_t count;
 };
 void limpet_leak_candidates_done(struct limpet_leak_candidates *candidates);
-/* Those of a graph with classes, instead of those that are in it. `lost`: only lost blocks. 0 or
- * -ENOMEM. */
-int limpet_leak_candidates_take(const struct limpet_reach_graph *graph, bool lost,
+/* Those of a graph with classes, instead of those that are in it. 0 or -ENOMEM. */
+int limpet_leak_candidates_take(const struct limpet_reach_graph *graph,
 				struct limpet_leak_candidates *ret) LIMPET_MUST_CHECK;
 /* Flags the others in a graph without classes, which are then not judged. */
 void limpet_leak_candidates_excuse(const struct limpet_leak_candidates *candidates,

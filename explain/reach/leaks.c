@@ -24,7 +24,7 @@
 #define LOOKS 8u
 #define STEADY_LOOKS 2u
 #define LOOKS_NS UINT64_C(2000000000)
-#define HEADS_LIMIT 1024u /* pages: 4 MiB */
+#define HEADS_LIMIT 1024u /* ranges */
 
 struct inquiry {
 	const struct limpet_target *target;
@@ -62,6 +62,8 @@ static int begin_look(struct inquiry *inquiry)
 	limpet_process_reader_free(inquiry->process);
 	inquiry->process = NULL;
 	error = limpet_process_reader_new(inquiry->target, &inquiry->process);
+	if (!error)
+		error = limpet_process_reader_read_shared(inquiry->process, inquiry->target);
 	if (error)
 		return error;
 	limpet_process_reader_limit(inquiry->process, UINT32_MAX);
@@ -89,9 +91,12 @@ static int look(struct inquiry *inquiry, const struct limpet_reach_look *how)
 	return limpet_reach_marks(&inquiry->round.graph);
 }
 
-static int look_live(struct inquiry *inquiry, bool heap_first)
+static int look_live(struct inquiry *inquiry, bool roots_first, bool heap_first)
 {
-	struct limpet_reach_look how = {.target = inquiry->target, .heap_first = heap_first};
+	struct limpet_reach_look how = {.target = inquiry->target,
+					.known = inquiry->options->known,
+					.roots_first = roots_first,
+					.heap_first = heap_first};
 	int error = begin_look(inquiry);
 
 	if (error)
@@ -105,6 +110,7 @@ static int look_frozen(struct inquiry *inquiry)
 {
 	struct limpet_reach_look how = {.target = inquiry->target,
 					.memory = &inquiry->frozen.reader,
+					.known = inquiry->options->known,
 					.registers = inquiry->registers,
 					.register_count = inquiry->register_count,
 					.stack_pointers = inquiry->stack_pointers,
@@ -168,9 +174,12 @@ static int list_heads(struct inquiry *inquiry)
 	for (size_t i = 0; i < graph->blocks.count && heads->count < HEADS_LIMIT && !error; i++) {
 		const uint64_t page = graph->blocks.starts[i] & ~(PAGE - 1);
 
-		if (!limpet_block_is_lost(graph, (uint32_t)i) ||
-		    (heads->count && heads->list[heads->count - 1].start == page))
+		if (!limpet_block_is_lost(graph, (uint32_t)i))
 			continue;
+		if (heads->count && heads->list[heads->count - 1].end >= page) {
+			heads->list[heads->count - 1].end = page + PAGE;
+			continue;
+		}
 		error = limpet_search_ranges_add(
 			heads, &(struct limpet_search_range){.start = page,
 							     .end = page + PAGE,
@@ -254,9 +263,9 @@ static int look_until_steady(struct inquiry *inquiry)
 	int error = 0;
 
 	for (unsigned i = 0; i < LOOKS && !error && inquiry->leaks->is_judged; i++) {
-		error = look_live(inquiry, i % 2 == 0);
+		error = look_live(inquiry, i % 2, i % 2 == 0);
 		if (!error && inquiry->leaks->is_judged)
-			error = limpet_leak_candidates_take(&inquiry->round.graph, true,
+			error = limpet_leak_candidates_take(&inquiry->round.graph,
 							    &inquiry->candidates);
 		steady = inquiry->candidates.count == before ? steady + 1 : 0;
 		before = inquiry->candidates.count;
@@ -270,7 +279,7 @@ static int look_until_steady(struct inquiry *inquiry)
 static int confirm(struct inquiry *inquiry, struct limpet_err *err)
 {
 	struct limpet_leaks *leaks = inquiry->leaks;
-	int error = limpet_leak_candidates_take(&inquiry->round.graph, false, &inquiry->candidates);
+	int error = limpet_leak_candidates_take(&inquiry->round.graph, &inquiry->candidates);
 
 	if (error || !inquiry->candidates.count)
 		return error;
@@ -299,11 +308,27 @@ static bool has_blocks(const struct limpet_leaks *leaks)
 	return blocks;
 }
 
+static void fill_states(const struct inquiry *inquiry, bool is_exact)
+{
+	const struct limpet_known_blocks *known = inquiry->options->known;
+	const struct limpet_reach_graph *graph = &inquiry->round.graph;
+
+	for (size_t i = 0; i < known->count; i++) {
+		const uint32_t block =
+			limpet_block_table_find(&graph->blocks, known->list[i].start);
+
+		inquiry->options->ret_states[i] =
+			(uint8_t)(block == LIMPET_NO_BLOCK
+					  ? LIMPET_LEAK_STATES
+					  : limpet_leaks_state_of(graph, block, is_exact));
+	}
+}
+
 static int inquire(struct inquiry *inquiry, struct limpet_err *err)
 {
 	struct limpet_leaks *leaks = inquiry->leaks;
 	bool is_exact;
-	int error = look_live(inquiry, false);
+	int error = look_live(inquiry, false, false);
 
 	if (!error && leaks->is_judged)
 		error = confirm(inquiry, err);
@@ -315,6 +340,8 @@ static int inquire(struct inquiry *inquiry, struct limpet_err *err)
 				       &inquiry->round.graph, is_exact, leaks);
 	/* They are another allocator's, or were not found. */
 	leaks->is_judged = has_blocks(leaks);
+	if (!error && leaks->is_judged && inquiry->options->known)
+		fill_states(inquiry, is_exact);
 	return error;
 }
 

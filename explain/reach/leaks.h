@@ -16,6 +16,7 @@
 
 #include "common/err.h"
 #include "common/leak_counts.h"
+#include "explain/reach/known_blocks.h"
 
 struct limpet_target;
 
@@ -45,6 +46,11 @@ enum limpet_leaks_stop {
 
 struct limpet_leaks_options {
 	uint64_t most_stop_ns; /* 0: never stop it */
+	/* Blocks of other allocators to be judged, too; NULL: none are known. */
+	const struct limpet_known_blocks *known;
+	/* Of each known block its enum limpet_leak_state, or _STATES: it was not found. The
+	 * caller's; filled in if the blocks are judged. */
+	uint8_t *ret_states;
 };
 
 struct limpet_leaks {

@@ -23,8 +23,8 @@ struct grouping {
 	size_t count;
 };
 
-static enum limpet_leak_state state_of(const struct limpet_reach_graph *graph, uint32_t block,
-				       bool is_exact)
+enum limpet_leak_state limpet_leaks_state_of(const struct limpet_reach_graph *graph, uint32_t block,
+					     bool is_exact)
 {
 	switch (limpet_block_class(graph, block)) {
 	case LIMPET_REACH_DIRECTLY:
@@ -61,7 +61,7 @@ static int list_entries(struct grouping *grouping, bool is_exact, struct limpet_
 
 	for (size_t i = 0; i < blocks->count; i++) {
 		const enum limpet_leak_state state =
-			state_of(grouping->graph, (uint32_t)i, is_exact);
+			limpet_leaks_state_of(grouping->graph, (uint32_t)i, is_exact);
 
 		leaks->amounts.of[state].blocks++;
 		leaks->amounts.of[state].bytes += limpet_block_bytes(blocks, (uint32_t)i);
@@ -73,7 +73,7 @@ static int list_entries(struct grouping *grouping, bool is_exact, struct limpet_
 	grouping->count = 0;
 	for (size_t i = 0; i < blocks->count; i++) {
 		const enum limpet_leak_state state =
-			state_of(grouping->graph, (uint32_t)i, is_exact);
+			limpet_leaks_state_of(grouping->graph, (uint32_t)i, is_exact);
 
 		if (state != LIMPET_LEAK_REACHABLE)
 			grouping->list[grouping->count++] = (struct entry){

@@ -6,6 +6,8 @@
 #include "explain/reach/reach_marks.h"
 #include "injector/proc/memory_reader.h"
 
+enum limpet_leak_state limpet_leaks_state_of(const struct limpet_reach_graph *graph, uint32_t block,
+					     bool is_exact);
 /* Sums and sites; `is_exact`: what is lost is definitely lost. 0, -ENOMEM, or -errno of /proc. */
 int limpet_leaks_sites_add(const struct limpet_target *target,
 			   const struct limpet_memory_reader *memory,

@@ -68,12 +68,33 @@ static void clear_heap(struct clearing *clearing, uint64_t address, const uint64
 	}
 }
 
+/* What lies between blocks. */
+static void clear_gaps(struct clearing *clearing, uint64_t address, const uint64_t *words,
+		       size_t count)
+{
+	const struct limpet_block_table *blocks = &clearing->graph->blocks;
+	const uint64_t end = address + 8 * count;
+	uint64_t at = address;
+
+	for (size_t i = limpet_block_table_from(blocks, address);
+	     i < blocks->count && blocks->starts[i] < end; i++) {
+		if (blocks->starts[i] > at)
+			clear_words(clearing, words + (at - address) / 8,
+				    (size_t)(blocks->starts[i] - at) / 8, false);
+		at = limpet_block_end(blocks, (uint32_t)i);
+	}
+	if (at < end)
+		clear_words(clearing, words + (at - address) / 8, (size_t)(end - at) / 8, false);
+}
+
 static int visit(void *context, const struct limpet_search_range *range, uint64_t address,
 		 const uint64_t *words, size_t count)
 {
 	struct clearing *clearing = context;
 
-	if (range->kind == LIMPET_SEARCHED_HEAP)
+	if (range->kind == LIMPET_SEARCHED_MIXED)
+		clear_gaps(clearing, address, words, count);
+	if (range->kind == LIMPET_SEARCHED_HEAP || range->kind == LIMPET_SEARCHED_MIXED)
 		clear_heap(clearing, address, words, count);
 	else
 		clear_words(clearing, words, count, range->kind == LIMPET_SEARCHED_STACK);

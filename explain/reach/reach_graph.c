@@ -211,6 +211,30 @@ static int add_roots(struct limpet_reach_graph *graph, const struct limpet_searc
 	return error;
 }
 
+/* What lies between the known blocks may be others. */
+static int add_mixed(struct limpet_reach_graph *graph, const struct limpet_search_range *range,
+		     uint64_t address, const uint64_t *words, size_t count)
+{
+	const struct limpet_block_table *blocks = &graph->blocks;
+	const uint64_t end = address + 8 * count;
+	uint64_t at = address;
+	int error = 0;
+
+	for (size_t i = limpet_block_table_from(blocks, address);
+	     i < blocks->count && blocks->starts[i] < end && !error; i++) {
+		const uint64_t start = blocks->starts[i];
+
+		if (start > at)
+			error = add_roots(graph, range, at, words + (at - address) / 8,
+					  (size_t)(start - at) / 8);
+		at = limpet_block_end(blocks, (uint32_t)i);
+	}
+	if (!error && at < end)
+		error = add_roots(graph, range, at, words + (at - address) / 8,
+				  (size_t)(end - at) / 8);
+	return error ? error : add_heap(graph, address, words, count);
+}
+
 int limpet_reach_graph_words(void *context, const struct limpet_search_range *range,
 			     uint64_t address, const uint64_t *words, size_t count)
 {
@@ -218,6 +242,8 @@ int limpet_reach_graph_words(void *context, const struct limpet_search_range *ra
 
 	if (range->kind == LIMPET_SEARCHED_HEAP)
 		return add_heap(graph, address, words, count);
+	if (range->kind == LIMPET_SEARCHED_MIXED)
+		return add_mixed(graph, range, address, words, count);
 	if (range->kind == LIMPET_SEARCHED_STACK)
 		return add_stack(graph, address, words, count);
 	return add_roots(graph, range, address, words, count);

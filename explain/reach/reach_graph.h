@@ -69,8 +69,8 @@ void limpet_reach_graph_done(struct limpet_reach_graph *graph);
 
 /* After the table of blocks is complete. 0 or -ENOMEM. */
 int limpet_reach_graph_begin(struct limpet_reach_graph *graph) LIMPET_MUST_CHECK;
-/* Words that were read of a range, `count` from `address` on; those of the heap in ascending order,
- * after each other. A struct limpet_reach_graph. 0 or -ENOMEM. */
+/* Words that were read of a range, `count` from `address` on; those of the heap and of mixed ranges
+ * in ascending order, after each other. A struct limpet_reach_graph. 0 or -ENOMEM. */
 int limpet_reach_graph_words(void *graph, const struct limpet_search_range *range, uint64_t address,
 			     const uint64_t *words, size_t count) LIMPET_MUST_CHECK;
 /* After the last ones. */

@@ -166,6 +166,7 @@ int limpet_reach_marks(struct limpet_reach_graph *graph)
 	if (!marking.stack)
 		return -ENOMEM;
 	begin_at(&marking, LIMPET_BLOCK_ROOT_START, LIMPET_REACH_HELD);
+	begin_at(&marking, LIMPET_BLOCK_SEEN, LIMPET_REACH_HELD);
 	flood(&marking, LIMPET_REACH_HELD, false);
 	begin_at(&marking, LIMPET_BLOCK_ROOT_INSIDE, LIMPET_REACH_POSSIBLY);
 	begin_inside(&marking, LIMPET_REACH_HELD);
@@ -174,8 +175,6 @@ int limpet_reach_marks(struct limpet_reach_graph *graph)
 	begin_at(&marking, LIMPET_BLOCK_STACK_INSIDE, LIMPET_REACH_POSSIBLY);
 	begin_inside(&marking, LIMPET_REACH_STACK);
 	flood(&marking, LIMPET_REACH_POSSIBLY, true);
-	begin_at(&marking, LIMPET_BLOCK_SEEN, LIMPET_REACH_HELD);
-	flood(&marking, LIMPET_REACH_HELD, true);
 	error = judge_lost(&marking);
 	free(marking.stack);
 	return error;

@@ -32,8 +32,8 @@ static inline void limpet_block_set_class(struct limpet_reach_graph *graph, uint
 }
 
 /* Gives each block its class. Of lost blocks that lead to each other, to which no other one leads,
- * one is lost directly. Blocks with LIMPET_BLOCK_SEEN are not judged: if nothing leads to one, it
- * counts as held. 0 or -ENOMEM, after which the graph is of no use. Takes up to 12 bytes a block.
+ * one is lost directly. Blocks with LIMPET_BLOCK_SEEN are not judged: they count as held. 0 or
+ * -ENOMEM, after which the graph is of no use. Takes up to 12 bytes a block.
  */
 int limpet_reach_marks(struct limpet_reach_graph *graph) LIMPET_MUST_CHECK;
 

@@ -2,6 +2,7 @@
 #ifndef LIMPET_EXPLAIN_REACH_REACH_ROUND_H
 #define LIMPET_EXPLAIN_REACH_REACH_ROUND_H
 
+#include "explain/reach/known_blocks.h"
 #include "explain/reach/reach_marks.h"
 
 /* What to read, and how. */
@@ -9,12 +10,17 @@ struct limpet_reach_look {
 	const struct limpet_target *target;
 	const struct limpet_memory_reader *memory;
 	struct limpet_pages *pages;
+	/* Those outside of glibc's heaps are followed, too. NULL: none are known. */
+	const struct limpet_known_blocks *known;
 	/* Of a moment in which all threads were stopped: stacks are searched from these addresses
 	 * on, sorted, and these words as if they were on a stack. NULL: whole stacks are. */
 	const uint64_t *stack_pointers, *registers;
 	size_t stack_pointer_count, register_count;
 	bool keeps_all_holds; /* of the graph */
 	bool heap_first;      /* read the heap before the roots: the other way round than before */
+	/* Read the roots before the blocks are listed: what they point to is then listed, however
+	 * new it is. Takes 24 bytes for each pointer, and a second list. */
+	bool roots_first;
 };
 
 /* Begins as all zeros. */
@@ -36,6 +42,8 @@ int limpet_reach_round_read(const struct limpet_reach_look *look,
 /* Whether a part of the process is swapped out, which is not searched; true if that is not known.
  */
 bool limpet_reach_has_swap(const struct limpet_target *target);
+/* In the heap, or where it may grow soon. */
+bool limpet_reach_may_be_heap(const struct limpet_reach_round *round, uint64_t address);
 /* The ranges of now, by the heaps and stacks of that round. */
 int limpet_reach_round_ranges(const struct limpet_reach_round *round,
 			      const struct limpet_target *target,

@@ -56,6 +56,7 @@ static int scan_range(struct limpet_reach_scan *scan, const struct limpet_search
 {
 	const uint64_t start = (range->start + 7) & ~(uint64_t)7, end = range->end & ~(uint64_t)7;
 	struct limpet_page_range present[LIMPET_PAGES_RANGES];
+	const uint64_t before = scan->bytes + scan->missed;
 	int error = 0;
 
 	for (uint64_t at = start; at < end && !error && !scan->is_spent;) {
@@ -70,6 +71,8 @@ static int scan_range(struct limpet_reach_scan *scan, const struct limpet_search
 					 present[i].start > start ? present[i].start : start,
 					 present[i].end < end ? present[i].end : end);
 	}
+	if (range->shared && start < end && scan->bytes + scan->missed - before < end - start)
+		scan->missed += end - start - (scan->bytes + scan->missed - before);
 	return error;
 }
 

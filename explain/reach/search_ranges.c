@@ -7,6 +7,7 @@
 #include "common/array.h"
 #include "common/begins.h"
 #include "injector/elf/thread_stacks.h"
+#include "injector/proc/memfd.h"
 #include "injector/proc/target_process.h"
 
 /* sysdeps/x86_64/nptl/tls.h, sysdeps/generic/dl-dtv.h: the second word of a thread's structure
@@ -39,11 +40,11 @@ static bool is_private(const struct limpet_map *map)
 	return map->perms[3] == 'p';
 }
 
-/* Not searched: a file that the process did not write to, which holds no pointers of this process.
- */
+/* Not searched: a file that the process did not write to, which holds no pointers of this process;
+ * and what a capture has there. */
 static bool is_searched(const struct limpet_map *map)
 {
-	if (limpet_memory_reader_is_device(map->path))
+	if (limpet_memory_reader_is_device(map->path) || limpet_memfd_is_ours(map->path))
 		return false;
 	if (!is_private(map))
 		return map->perms[1] == 'w';
@@ -69,6 +70,21 @@ static const struct limpet_heap_range *range_at(const struct limpet_heap_ranges 
 	return &list[i];
 }
 
+static bool has_blocks(const struct limpet_block_table *blocks, uint64_t start, uint64_t end)
+{
+	const size_t i = blocks->count ? limpet_block_table_from(blocks, start) : 0;
+
+	return i < blocks->count && blocks->starts[i] < end;
+}
+
+static enum limpet_searched kind_of_other(const struct limpet_search_facts *facts,
+					  const struct limpet_search_range *range)
+{
+	if (has_blocks(facts->blocks, range->start, range->end))
+		return LIMPET_SEARCHED_MIXED;
+	return range->own ? LIMPET_SEARCHED_DATA : LIMPET_SEARCHED_MEMORY;
+}
+
 static int add_map(const struct limpet_search_facts *facts, const struct limpet_map *map,
 		   struct limpet_search_ranges *ranges)
 {
@@ -79,7 +95,8 @@ static int add_map(const struct limpet_search_facts *facts, const struct limpet_
 	for (uint64_t at = map->start; at < map->end && !error; at = end) {
 		const struct limpet_heap_range *heap, *stack, *local;
 		struct limpet_search_range range = {.start = at,
-						    .own = map->inode && is_private(map)};
+						    .own = map->inode && is_private(map),
+						    .shared = !is_private(map)};
 
 		end = map->end;
 		heap = range_at(facts->heaps, at, &end);
@@ -91,8 +108,7 @@ static int add_map(const struct limpet_search_facts *facts, const struct limpet_
 		range.kind = heap                     ? LIMPET_SEARCHED_HEAP
 			     : local                  ? LIMPET_SEARCHED_LOCAL
 			     : stack || is_main_stack ? LIMPET_SEARCHED_STACK
-			     : range.own              ? LIMPET_SEARCHED_DATA
-						      : LIMPET_SEARCHED_MEMORY;
+						      : kind_of_other(facts, &range);
 		error = limpet_search_ranges_add(ranges, &range);
 	}
 	return error;
@@ -104,9 +120,14 @@ int limpet_search_ranges_make(const struct limpet_search_facts *facts,
 	struct limpet_search_ranges ranges = {0};
 	int error = 0;
 
-	for (size_t i = 0; i < facts->maps->count && !error; i++)
-		if (is_searched(&facts->maps->list[i]))
-			error = add_map(facts, &facts->maps->list[i], &ranges);
+	for (size_t i = 0; i < facts->maps->count && !error; i++) {
+		const struct limpet_map *map = &facts->maps->list[i];
+
+		if (limpet_begins(map->path, "/secretmem"))
+			ranges.secret_bytes += map->end - map->start;
+		else if (is_searched(map))
+			error = add_map(facts, map, &ranges);
+	}
 	if (error)
 		limpet_search_ranges_done(&ranges);
 	else

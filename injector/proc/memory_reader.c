@@ -209,7 +209,8 @@ void limpet_memory_share_begin(struct limpet_memory_share *share,
 
 /* ------------------------------------------------------------------ opening */
 
-static int read_maps(struct limpet_process_reader *process, const struct limpet_target *target)
+static int read_maps(struct limpet_process_reader *process, const struct limpet_target *target,
+		     bool shared_too)
 {
 	struct limpet_maps maps;
 	int error = limpet_proc_maps_read(target->pid, &maps);
@@ -222,7 +223,8 @@ static int read_maps(struct limpet_process_reader *process, const struct limpet_
 		/* [vsyscall] is not part of the address space. */
 		if (map->end <= (uint64_t)INT64_MAX && map->end > process->limit)
 			process->limit = map->end;
-		if (map->perms[3] != 's' && !limpet_memory_reader_is_device(map->path))
+		if ((shared_too || map->perms[3] != 's') &&
+		    !limpet_memory_reader_is_device(map->path))
 			continue;
 		error = limpet_reserve(&process->forbidden, &process->forbidden_capacity,
 				       process->forbidden_count + 1, sizeof(*process->forbidden));
@@ -266,7 +268,7 @@ int limpet_process_reader_new(const struct limpet_target *target,
 		error = limpet_pages_new(target, LIMPET_PAGES_SCAN, &process->pages);
 	if (!error) {
 		limpet_pages_be_exact(process->pages);
-		error = read_maps(process, target);
+		error = read_maps(process, target, false);
 	}
 	if (error) {
 		limpet_process_reader_free(process);
@@ -274,6 +276,13 @@ int limpet_process_reader_new(const struct limpet_target *target,
 	}
 	*ret = process;
 	return 0;
+}
+
+int limpet_process_reader_read_shared(struct limpet_process_reader *process,
+				      const struct limpet_target *target)
+{
+	process->forbidden_count = 0;
+	return read_maps(process, target, true);
 }
 
 void limpet_process_reader_free(struct limpet_process_reader *process)

@@ -4,7 +4,8 @@
  * Only pages that are present are read. To read another one would bring it in: from swap, from its
  * file, by a page table for it, or by a wait for whoever serves a userfaultfd. The pages are read
  * through /proc/PID/mem: process_vm_readv(2) pins them, for which the kernel first copies those
- * that are shared after fork(2). Memory of devices, and any that is mapped shared, is never read.
+ * that are shared after fork(2). Memory of devices is never read, any that is mapped shared only if
+ * that is asked for.
  *
  * A page may go between the question and the reading; the question is asked again after some
  * milliseconds. */
@@ -72,6 +73,9 @@ struct limpet_process_reader;
 struct limpet_pages;
 int limpet_process_reader_new(const struct limpet_target *target,
 			      struct limpet_process_reader **ret) LIMPET_MUST_CHECK;
+/* From now on shared memory is read, too. 0 or -errno. */
+int limpet_process_reader_read_shared(struct limpet_process_reader *process,
+				      const struct limpet_target *target) LIMPET_MUST_CHECK;
 void limpet_process_reader_free(struct limpet_process_reader *process);
 /* Valid as long as `process`. */
 const struct limpet_memory_reader *limpet_process_reader(

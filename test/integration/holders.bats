@@ -46,6 +46,15 @@ chains() {
 	finish held
 }
 
+@test "a list whose head is another block all the time is held by its variable" {
+	start lost "$TARGETS/lost"
+	tell lost more "done"
+	tell lost grow 0x
+	holders "$answer"
+	says '.chains[0].root.symbol == "sessions"'
+	finish lost
+}
+
 @test "several holders, the shortest chain first, and one for all words of an array" {
 	start held "$TARGETS/held"
 	who first

@@ -13,7 +13,9 @@
  *	1 of 824 B       by a word of the stack that is no longer in use
  *
  * "move": from now on a thread moves its only pointers to two blocks of 4008 B about as fast as it
- * can. "churn": another makes and frees blocks. "quit". */
+ * can. "churn": another makes and frees blocks. "more": the first four of these once more, and 200
+ *of 120 B in a list of `sessions`. "grow": a thread opens sessions all the time; answers the
+ *address of the last one before. "quit". */
 #include <pthread.h>
 
 #include "test/targets/target.h"
@@ -27,6 +29,11 @@ static void *volatile table[100];
 static char *volatile inside;
 static volatile uintptr_t tagged;
 static _Thread_local void *volatile local;
+struct session {
+	struct session *next;
+	char rest[112];
+};
+static struct session *volatile sessions;
 /* Where a block was last, so that the compiler keeps it. */
 static void *volatile sink;
 static volatile bool stands; /* the second thread */
@@ -80,6 +87,24 @@ TARGET_FRAME static void keep(void)
 	tagged = (uintptr_t)take(520) | (uintptr_t)0xab << 56 | 1;
 	for (int i = 0; i < 100; i++)
 		table[i] = take(152);
+}
+
+TARGET_FRAME static void open_sessions(void)
+{
+	for (int i = 0; i < 200; i++) {
+		struct session *session = take(sizeof(*session));
+
+		session->next = sessions;
+		sessions = session;
+	}
+}
+
+TARGET_FRAME static void make_more(void)
+{
+	lose();
+	open_sessions();
+	scrub();
+	TARGET_KEEP_FRAME();
 }
 
 /* Leaves a pointer where later calls of this depth do not write. */
@@ -142,6 +167,16 @@ static void *churn(void *unused)
 	return NULL;
 }
 
+static void *grow(void *unused)
+{
+	(void)unused;
+	for (;;) {
+		open_sessions();
+		usleep(2000);
+	}
+	return NULL;
+}
+
 static void begin(void *(*work)(void *))
 {
 	pthread_t thread;
@@ -164,10 +199,17 @@ int main(void)
 		usleep(1000);
 	target_say("ready %d", getpid());
 	while (target_listen(line, sizeof(line)) && strcmp(line, "quit") != 0) {
+		if (!strcmp(line, "grow")) {
+			target_say("0x%lx", (unsigned long)(uintptr_t)sessions);
+			begin(grow);
+			continue;
+		}
 		if (!strcmp(line, "move"))
 			begin(move);
 		else if (!strcmp(line, "churn"))
 			begin(churn);
+		else if (!strcmp(line, "more"))
+			make_more();
 		else
 			target_broken("unknown command '%s'", line);
 		target_say("done");

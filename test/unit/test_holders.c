@@ -187,10 +187,10 @@ static void test_retained(void **state)
 	begin(&scene);
 	limpet_holder_search_add(&search, 1);
 	expect_amount(limpet_holder_search_retained(&search), 3); /* 1 2 4 */
-	expect_amount(limpet_holder_search_retained_by(&search, DATA, DATA + 16), 4);
-	expect_amount(limpet_holder_search_retained_by(&search, DATA, DATA + 8), 0);
-	expect_amount(limpet_holder_search_retained_by(&search, DATA + 16, DATA + 24), 1);
-	expect_amount(limpet_holder_search_retained_by(&search, DATA, DATA + 24), 6);
+	expect_amount(limpet_holder_search_retained_by(&search, DATA, DATA + 16, true), 4);
+	expect_amount(limpet_holder_search_retained_by(&search, DATA, DATA + 8, true), 0);
+	expect_amount(limpet_holder_search_retained_by(&search, DATA + 16, DATA + 24, true), 1);
+	expect_amount(limpet_holder_search_retained_by(&search, DATA, DATA + 24, true), 6);
 	limpet_holder_search_add(&search, 5);
 	expect_amount(limpet_holder_search_retained(&search), 5);
 	done();

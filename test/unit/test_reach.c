@@ -153,7 +153,7 @@ static void test_only_candidates_are_judged(void **state)
 	(void)state;
 	build(&first, &graph);
 	assert_int_equal(limpet_reach_marks(&graph), 0);
-	assert_int_equal(limpet_leak_candidates_take(&graph, false, &candidates), 0);
+	assert_int_equal(limpet_leak_candidates_take(&graph, &candidates), 0);
 	assert_int_equal(candidates.count, 4);
 	limpet_reach_graph_done(&graph);
 	build(&second, &graph);
