@@ -14,6 +14,7 @@
 #include "cli/sealing.h"
 #include "cli/stream_output.h"
 #include "cli/ui.h"
+#include "cli/variable_names.h"
 #include "collector/capture/capture.h"
 #include "common/units.h"
 #include "injector/preflight/attach_plan.h"
@@ -170,6 +171,25 @@ static void warn_about_stacks(const struct limpet_capture_result *result)
 	limpet_ui_hint("a larger --memory makes room");
 }
 
+static void print_leaks(const struct limpet_capture_result *result)
+{
+	const struct limpet_leak_amount lost = limpet_leak_amounts_lost(&result->leaks);
+	const bool was_searched = result->end == LIMPET_END_DURATION ||
+				  result->end == LIMPET_END_INTERRUPT ||
+				  result->end == LIMPET_END_STOP;
+	char bytes[LIMPET_UNITS_TEXT], blocks[LIMPET_UNITS_TEXT];
+
+	if (result->leaks_known)
+		limpet_ui_note("lost: %s in %s block%s",
+			       limpet_units_format_bytes(bytes, lost.bytes),
+			       limpet_units_format_count(blocks, lost.blocks),
+			       lost.blocks == 1 ? "" : "s");
+	else
+		limpet_ui_warn("lost blocks are not known: %s",
+			       was_searched ? "the heap could not be read"
+					    : "the program ended before the search");
+}
+
 /* `trace`: NULL if it is gone, or was a stream. */
 static void print_end(const struct command *command, const struct limpet_capture_result *result,
 		      const char *trace)
@@ -210,6 +230,8 @@ static void print_end(const struct command *command, const struct limpet_capture
 		if (!result->mseal)
 			limpet_capture_warn_agent(command->target);
 	}
+	if (command->options->config.leaks)
+		print_leaks(result);
 	if (result->jumps_stay)
 		limpet_capture_warn_jumps(command->target);
 	if (result->children_left)
@@ -250,6 +272,7 @@ static struct limpet_capture_setup setup_of(struct command *command, struct limp
 		.wait_mask = limpet_capture_wait_mask(),
 		.started = print_started,
 		.progress = show_progress,
+		.name_variable = limpet_variable_name,
 		.context = command,
 		.lifeline = -1,
 	};

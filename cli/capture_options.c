@@ -22,14 +22,11 @@
 static const char attach_usage[] =
 	"Usage: limpet attach [OPTIONS] PID\n"
 	"Watches the heap of a running process until Ctrl-C, `limpet stop` or its end.\n";
-static const char attach_end[] =
-	"Exit status: 0 done, 1 failed, 2 usage, 3 refused; 4 and 5: man limpet-attach\n";
 static const char run_usage[] =
 	"Usage: limpet run [OPTIONS] [--] COMMAND [ARGUMENT...]\n"
 	"Captures a command from its entry point on. Input, output, signals: its own.\n";
 static const char run_end[] =
-	"Exit status: the command's, 128+N for signal N; 2 usage, 125 limpet failed,\n"
-	"126 not executable, 127 not found. More: man limpet-run\n";
+	"Exit status: the command's, 128+N for signal N; of limpet itself: man limpet-run\n";
 
 enum {
 	OPT_SAMPLE = LIMPET_CAPTURE_OPT_OWN,
@@ -58,6 +55,7 @@ static const char *const overload_words[] = {
 		{"max-size",   0,   "SIZE", "of the trace: the newest events, and all sums",         \
 		 OPT_MAX_SIZE, NULL},                                                                \
 		FLAG("compact", config.compact, "only sums per minute"),                             \
+		FLAG("leaks", config.leaks, "find lost blocks at the end"),                          \
 		FLAG("follow-fork", follow_fork, "children, too, each into its own trace"),          \
 		LIMPET_CAPTURE_FUNCTIONS_OPTION("an allocator's functions, or: search"),             \
 		{"memory", 0, "BYTES", "limit in the process; default: 64MiB", OPT_MEMORY, NULL},    \
@@ -265,6 +263,10 @@ static int check_together(const struct limpet_capture_options *o)
 		limpet_err_hint(&err, "each keeps a trace small by itself: leave one out");
 		return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
 	}
+	if (o->config.leaks &&
+	    (o->config.sampling.bytes || o->config.on_overload == LIMPET_OVERLOAD_SAMPLE))
+		return limpet_ui_usage(NULL,
+				       "--leaks needs all blocks, of which a sample has some");
 	if (o->config.sampling.bytes && o->config.on_overload == LIMPET_OVERLOAD_SAMPLE)
 		return limpet_ui_usage(
 			NULL,
@@ -340,7 +342,7 @@ bool limpet_capture_options_parse(enum limpet_capture_command command, int argc,
 	const struct limpet_line line = {
 		.name = attach ? "attach" : "run",
 		.usage = attach ? attach_usage : run_usage,
-		.end = attach ? attach_end : run_end,
+		.end = attach ? NULL : run_end,
 		/* The command's own options are not limpet's. */
 		.ends_at_operand = !attach,
 		.takes = attach ? LIMPET_TAKES_PROCESS : LIMPET_TAKES_COMMAND,

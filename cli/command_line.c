@@ -143,7 +143,8 @@ static int print_help(const struct limpet_line *command)
 		for (const struct limpet_option *option = command->options; option->name; option++)
 			put_option(to, option, column);
 		put_option(to, &help_option, column);
-		fprintf(to, "\n%s", command->end);
+		if (command->end)
+			fprintf(to, "\n%s", command->end);
 	}
 	if (!to || fclose(to) || !text) {
 		free(text);

@@ -10,6 +10,7 @@
 #include "analyzer/text/json_printer.h"
 #include "cli/json_output.h"
 #include "cli/ui.h"
+#include "cli/variable_names.h"
 #include "common/units.h"
 
 /* Columns of a root's name, behind which its place stands. */
@@ -88,10 +89,7 @@ static char *root_words(const struct limpet_holders_chain_shown *shown)
 			       ? words("0x%" PRIx64 " in %s", root->address - root->module->bias,
 				       last_part(root->module->path))
 			       : words("0x%" PRIx64, root->address);
-	if (variable->file && variable->line)
-		return words("%s (%s:%" PRIu32 ")", variable->name, last_part(variable->file),
-			     variable->line);
-	return words("%s", variable->name);
+	return limpet_variable_words(variable);
 }
 
 /* "Session", "a block of 2.0 MiB" */

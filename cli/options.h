@@ -22,7 +22,7 @@ struct limpet_option {
  * LIMPET_EXIT_OK, or an exit status after a message. */
 struct limpet_line {
 	const char *name;
-	const char *usage, *end; /* the help before the options, and behind them */
+	const char *usage, *end; /* the help before the options, and behind them (NULL: nothing) */
 	const struct limpet_option *options;
 	/* An option that is not a flag, with its value in optarg. NULL: there are none. */
 	int (*parse_option)(int option, void *context);

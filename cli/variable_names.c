@@ -1,6 +1,13 @@
 #include "cli/variable_names.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli/ui.h"
+#include "common/base_name.h"
 #include "common/open_file.h"
+#include "explain/reach/holders.h"
 #include "injector/proc/target_process.h"
 
 void limpet_variable_names_done(struct limpet_variable_names *names)
@@ -49,5 +56,35 @@ bool limpet_variable_names_find(struct limpet_variable_names *names,
 	    !limpet_symbolizer_variable(symbolizer, address - module->bias, ret_variable))
 		return false;
 	ret_variable->start += module->bias;
+	return true;
+}
+
+char *limpet_variable_words(const struct limpet_symbol_variable *variable)
+{
+	char *words;
+	const int bytes = variable->file && variable->line
+				  ? asprintf(&words, "%s (%s:%" PRIu32 ")", variable->name,
+					     limpet_base_name(variable->file), variable->line)
+				  : asprintf(&words, "%s", variable->name);
+
+	return bytes < 0 ? NULL : limpet_ui_clean(words);
+}
+
+bool limpet_variable_name(const struct limpet_target *target, const struct limpet_module *module,
+			  uint64_t address, struct limpet_leak_variable *ret)
+{
+	static struct limpet_variable_names names;
+	LIMPET_FREE char *words = NULL;
+	struct limpet_symbol_variable variable;
+
+	names.target = target;
+	if (!limpet_variable_names_find(&names, module, address, &variable))
+		return false;
+	words = limpet_variable_words(&variable);
+	if (!words)
+		return false;
+	snprintf(ret->name, sizeof(ret->name), "%s", words);
+	ret->start = variable.start;
+	ret->end = variable.start + variable.bytes;
 	return true;
 }

@@ -7,7 +7,10 @@
 #include <stdint.h>
 
 #include "analyzer/symbols/symbolize.h"
-#include "explain/reach/holders.h"
+#include "collector/capture/leak_search.h"
+
+struct limpet_module;
+struct limpet_target;
 
 #define LIMPET_VARIABLE_MODULES 4u
 
@@ -26,5 +29,10 @@ void limpet_variable_names_done(struct limpet_variable_names *names);
 bool limpet_variable_names_find(struct limpet_variable_names *names,
 				const struct limpet_module *module, uint64_t address,
 				struct limpet_symbol_variable *ret_variable);
+/* "registry (server.c:31)"; malloc'ed, or NULL. */
+char *limpet_variable_words(const struct limpet_symbol_variable *variable);
+/* The same for a capture (leak_search.h): a limpet_name_variable_fn for one target. */
+bool limpet_variable_name(const struct limpet_target *target, const struct limpet_module *module,
+			  uint64_t address, struct limpet_leak_variable *ret);
 
 #endif

@@ -65,6 +65,7 @@ COLLECTOR_SRC += \
 	collector/capture/object_snapshot.c \
 	collector/capture/own_priority.c \
 	collector/capture/pace.c \
+	collector/capture/leak_search.c \
 	collector/capture/resident_pages.c \
 	collector/capture/trace_session.c \
 	collector/capture/trace_stream.c

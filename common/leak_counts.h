@@ -54,8 +54,8 @@ struct limpet_leak_site_counts {
 	/* The variable that leads to most of what is reachable, with file and line if they are
 	 * known: "sessions (server.c:31)"; "": not known, or not asked. */
 	char holder[LIMPET_LEAK_HOLDER_BYTES];
-	uint64_t
-		held_bytes; /* that only the holder leads to, of all blocks, usable; 0: not known */
+	uint64_t held_bytes; /* that only the holder (and stacks) lead to, of all blocks, usable; 0:
+				not known */
 };
 
 struct limpet_leak_counts {

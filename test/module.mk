@@ -4,7 +4,7 @@ TARGET_DIR := build/targets
 UNIT_TESTS := $(patsubst test/unit/%.c,%,$(sort $(wildcard test/unit/test_*.c)))
 TRACE_TESTS := test_trace_round test_trace_windows test_trace_bytes test_trace_file test_trace_kept test_trace_append \
 	test_trace_overloads test_recorder test_marks test_losses test_same_figures test_page_shares test_resident_pages \
-	test_trace_stream
+	test_trace_stream test_leak_search
 $(foreach test,$(TRACE_TESTS),$(eval $(test)_SRC := test/unit/trace_fixture.c test/unit/trace_capture.c))
 test_trace_bytes_SRC += test/fuzz/fuzz_trace.c
 $(B)/test/test_recorder: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,limpet_trace_sync_new limpet_bytes_grow calloc realloc)

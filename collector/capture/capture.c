@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "collector/capture/leak_search.h"
 #include "collector/capture/memory_watch.h"
 #include "collector/capture/own_priority.h"
 #include "collector/capture/pace.h"
@@ -47,7 +48,8 @@ struct limpet_capture {
 	struct limpet_pace pace;
 	enum limpet_urgency urgency;
 	struct limpet_memory_watch memory;
-	struct limpet_resident_pages pages; /* at the end */
+	struct limpet_leak_search *leak_search; /* at the end, if asked for; NULL: none */
+	struct limpet_resident_pages pages;     /* the same */
 	uint64_t tick_ns, housekeeping_ns, check_ns, slots_ns, populate_ns;
 	uint64_t rss_bytes;              /* at the last tick */
 	uint64_t housekeeping_rss_bytes; /* at the last tick before housekeeping */
@@ -424,11 +426,25 @@ static void note_drain(struct limpet_capture *capture, int64_t recorded)
 	limpet_collector_set_patience(capture->collector, capture->pace.patience_ns);
 }
 
+/* The search for lost blocks takes its time, in which the capture goes on. */
+static bool is_searching(struct limpet_capture *capture, enum limpet_end end)
+{
+	if (!capture->setup->config->leaks ||
+	    (end != LIMPET_END_DURATION && end != LIMPET_END_INTERRUPT && end != LIMPET_END_STOP))
+		return false;
+	if (!capture->leak_search &&
+	    limpet_leak_search_begin(capture->setup->target, capture->trace.recorder,
+				     capture->setup->name_variable, &capture->leak_search) < 0)
+		return false;
+	return !limpet_leak_search_has_ended(capture->leak_search);
+}
+
 static enum limpet_end stream(struct limpet_capture *capture)
 {
-	struct pollfd fds[3] = {{.fd = capture->setup->target->pidfd, .events = POLLIN},
-				{.fd = limpet_control_fd(capture->trace.control), .events = POLLIN},
-				{.fd = capture->setup->lifeline}};
+	struct pollfd fds[] = {{.fd = capture->setup->target->pidfd, .events = POLLIN},
+			       {.fd = limpet_control_fd(capture->trace.control), .events = POLLIN},
+			       {.fd = capture->setup->lifeline},
+			       {.fd = -1, .events = POLLIN}};
 
 	for (;;) {
 		enum limpet_end end;
@@ -436,9 +452,11 @@ static enum limpet_end stream(struct limpet_capture *capture)
 		set_urgency(capture, urgency_now(capture));
 		note_drain(capture, drain(capture));
 		end = check_end(capture);
-		if (end != LIMPET_END_RUNNING)
+		if (end != LIMPET_END_RUNNING && !is_searching(capture, end))
 			return end;
-		show(capture, NULL);
+		if (capture->leak_search)
+			fds[3].fd = limpet_leak_search_fd(capture->leak_search);
+		show(capture, capture->leak_search ? "searching for lost blocks" : NULL);
 		wait_for_work(capture, fds, LIMPET_COUNT_OF(fds), wait_time(capture));
 		if (fds[1].revents)
 			limpet_control_dispatch(capture->trace.control);
@@ -523,6 +541,7 @@ static void capture_free(struct limpet_capture *capture)
 {
 	limpet_forks_free(capture->forks);
 	limpet_collector_free(capture->collector);
+	limpet_leak_search_free(capture->leak_search);
 	limpet_resident_pages_done(&capture->pages);
 	limpet_session_free(capture->session);
 	limpet_trace_session_done(&capture->trace);
@@ -740,6 +759,7 @@ static bool read_resident(struct limpet_capture *capture,
 static void close_trace(struct limpet_capture *capture, struct limpet_capture_result *result)
 {
 	const struct limpet_session_stats *stats = limpet_session_stats(capture->session);
+	struct limpet_leak_counts leaks = {.known = false};
 	struct limpet_recorder_resident resident;
 	struct limpet_recorder_tick last;
 	struct limpet_recorder_end end;
@@ -767,6 +787,9 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 	result->mseal = stats->mseal;
 	result->detach_stop_us =
 		stats->detach_stop_ns ? (int64_t)(stats->detach_stop_ns / 1000) : -1;
+	if (capture->leak_search)
+		(void)limpet_leak_search_count(capture->leak_search, capture->trace.recorder,
+					       &leaks);
 	end = (struct limpet_recorder_end){
 		.end = result->end,
 		.agent_unloaded = result->unloaded,
@@ -779,9 +802,13 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 		.resident = resident_known ? &resident : NULL,
 		.account = &capture->memory.after,
 		.objects = &capture->memory.objects,
+		.leaks = &leaks,
 	};
 	result->losses = limpet_trace_session_close(&capture->trace, &last, &end);
 	limpet_tracer_end_long(capture->setup->tracer, begun);
+	free(leaks.sites);
+	result->leaks_known = leaks.known;
+	result->leaks = leaks.amounts;
 	result->complete = limpet_losses_complete(result->losses);
 	result->stream_failed = limpet_trace_session_stream_failed(&capture->trace);
 	result->events = capture->trace.last.events;

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "collector/capture/leak_search.h"
 #include "collector/record/recorder.h"
 #include "collector/stream/collector.h"
 #include "common/err.h"
@@ -62,6 +63,7 @@ struct limpet_capture_setup {
 	bool (*may_follow)(void *context);
 	void (*follow)(void *context, const struct limpet_fork *fork);
 	void (*detaching)(void *context, bool keep);
+	limpet_name_variable_fn *name_variable; /* for --leaks; NULL: variables have no names */
 	/* All may be NULL. */
 	void (*started)(void *context, const char *trace);
 	void (*progress)(void *context, const struct limpet_capture_progress *progress);
@@ -76,7 +78,9 @@ struct limpet_capture_result {
 			  */
 	uint64_t events, dropped_events, duration_ns, file_bytes;
 	const char *stream_failed; /* why a stream ended before the capture; NULL: it did not */
-	uint64_t losses;           /* all losses, with the words for limpet_loss_words() */
+	bool leaks_known;          /* --leaks: the search came to an end */
+	struct limpet_leak_amounts leaks;
+	uint64_t losses; /* all losses, with the words for limpet_loss_words() */
 	char because[1024];
 	uint64_t slots_unhooked; /* pointers to an allocator that were left alone */
 	struct limpet_tables_without_room tables_without_room;

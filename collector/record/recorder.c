@@ -906,6 +906,17 @@ static int64_t write_live(struct limpet_recorder *recorder)
 	return live.code < 0 ? live.code : (int64_t)count;
 }
 
+const struct limpet_live_entry *limpet_recorder_live(struct limpet_recorder *recorder,
+						     size_t *ret_count)
+{
+	return limpet_accounting_live(recorder->accounting, ret_count);
+}
+
+uint32_t limpet_recorder_site_node(const struct limpet_recorder *recorder, uint32_t site)
+{
+	return limpet_accounting_node(recorder->accounting, site);
+}
+
 void limpet_recorder_walk_blocks(struct limpet_recorder *recorder,
 				 bool (*each)(void *context, uint64_t address, uint64_t size),
 				 void *context)

@@ -192,6 +192,12 @@ struct limpet_recorder_end {
 int limpet_recorder_finish(struct limpet_recorder *recorder,
 			   const struct limpet_recorder_tick *tick,
 			   const struct limpet_recorder_end *end);
+/* The live heap blocks in order of address, and the node of a site of theirs. No event may be added
+ * afterwards. */
+struct limpet_live_entry;
+const struct limpet_live_entry *limpet_recorder_live(struct limpet_recorder *recorder,
+						     size_t *ret_count);
+uint32_t limpet_recorder_site_node(const struct limpet_recorder *recorder, uint32_t site);
 /* Reports the live heap blocks in order of address, until `each` returns false. No event may be
  * added afterwards. */
 void limpet_recorder_walk_blocks(struct limpet_recorder *recorder,

@@ -31,6 +31,7 @@ struct limpet_capture_config {
 	bool partial;           /* an allocator out of reach is a warning, not a refusal */
 	bool assume_seccomp_ok; /* so is a seccomp filter that cannot be read: it lets all pass */
 	bool with_command_line;
+	bool leaks; /* ends with a search for lost blocks */
 	struct limpet_labels labels;
 	bool forked; /* the agent in it is a copy made by fork, from which nobody collects */
 };

@@ -101,6 +101,9 @@ static void test_everything_given(void **state)
 	assert_int_equal(o.config.sampling.bytes, 65536);
 	assert_int_equal(parse("run --compact ls", &o), -1);
 	assert_true(o.config.compact);
+	assert_false(o.config.leaks);
+	assert_int_equal(parse("run --leaks ls", &o), -1);
+	assert_true(o.config.leaks);
 	assert_int_equal(parse("run --max-size 8MiB ls", &o), -1);
 	assert_int_equal(o.config.max_bytes, 8 << 20);
 }
@@ -191,6 +194,8 @@ static void test_wrong_lines_are_usage_errors(void **state)
 		"attach 1 --sample 0",
 		"attach 1 --sample 2TiB",
 		"attach 1 --on-overload sample --sample 64KiB",
+		"attach 1 --leaks --sample 64KiB",
+		"run --leaks --on-overload sample true",
 	};
 	struct limpet_capture_options o;
 
