@@ -16,6 +16,7 @@
 #include "analyzer/views/report.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/fail_on.h"
 #include "cli/heap_findings.h"
 #include "cli/live_names.h"
 #include "cli/live_target.h"
@@ -33,7 +34,6 @@ static const char help_usage[] =
 	"Usage: limpet report [OPTIONS] FILE\n"
 	"Says who holds the memory: target, losses, totals, and the stacks that allocated\n"
 	"most, without library frames.\n";
-static const char help_end[] = "Exit status: 0 done, 1 failed, 2 usage. More: man limpet-report\n";
 
 struct report_options {
 	const char *file;
@@ -44,9 +44,10 @@ struct report_options {
 	size_t limit;
 	struct limpet_cli_view cut;
 	struct limpet_view_options view;
+	struct limpet_fail_on fail_on;
 };
 
-enum { OPT_VIEW = LIMPET_OPT_OWN };
+enum { OPT_VIEW = LIMPET_OPT_OWN, OPT_FAIL_ON };
 
 static const struct limpet_option option_list[] = {
 	{"view", 0, "WORD",
@@ -59,6 +60,8 @@ static const struct limpet_option option_list[] = {
 		LIMPET_WINDOW_OPTIONS("only what happened from then on: 90s, 10m, or a mark")
 			LIMPET_FILTER_OPTIONS LIMPET_LINE_FLAG("full", struct report_options, full,
 							       "every frame, with parameters"),
+	{"fail-on", 0, "CONDITION", "status 6 if it holds: lost, growth>1MiB/h...", OPT_FAIL_ON,
+	 NULL},
 	LIMPET_FORMAT_OPTION{"json", 0, NULL, "for programs: exact, unfolded", LIMPET_OPT_JSON,
 			     NULL},
 	{0},
@@ -96,6 +99,8 @@ static int parse_option(int option, void *context)
 		return limpet_cli_parse_sort("report", optarg, &o->sort);
 	case OPT_VIEW:
 		return parse_view(optarg, &o->view);
+	case OPT_FAIL_ON:
+		return limpet_fail_on_parse(optarg, &o->fail_on);
 	case LIMPET_OPT_FORMAT:
 		return limpet_cli_parse_format("report", optarg, &o->format);
 	case LIMPET_OPT_JSON:
@@ -117,6 +122,9 @@ static int parse_operands(int count, char **operands, void *context)
 		return status;
 	if (o->view.kind == LIMPET_VIEW_CALLERS && (!o->view.function || !*o->view.function))
 		return limpet_ui_usage("report", "--view callers needs a function: callers=NAME");
+	if (o->fail_on.count && o->view.kind != LIMPET_VIEW_SITES)
+		return limpet_ui_usage("report",
+				       "--fail-on is for the whole report, not for a view");
 	if (o->view.kind == LIMPET_VIEW_TIMELINE && o->limited && o->limit > PARTS_MAX)
 		return limpet_ui_usage("report", "a timeline has at most %d parts, not %zu",
 				       PARTS_MAX, o->limit);
@@ -136,7 +144,6 @@ static const struct limpet_line command = {
 	.name = "report",
 	.takes = LIMPET_TAKES_TRACE,
 	.usage = help_usage,
-	.end = help_end,
 	.options = option_list,
 	.parse_option = parse_option,
 	.parse_operands = parse_operands,
@@ -217,7 +224,7 @@ static int count_events(const struct limpet_analysis *analysis, uint64_t *ret_ev
 }
 
 static int print_report(struct limpet_analysis *analysis, const struct report_options *o,
-			bool *ret_unexplained, struct limpet_err *err)
+			int *ret_status, bool *ret_unexplained, struct limpet_err *err)
 {
 	const struct limpet_report_text_options text = limpet_cli_text_options(o->format, o->full);
 	struct limpet_report_options options = {
@@ -247,6 +254,8 @@ static int print_report(struct limpet_analysis *analysis, const struct report_op
 				 ? limpet_report_markdown_print(report, o->full, stdout)
 				 : limpet_report_text_print(report, &text, stdout);
 	limpet_pager_end(&pager);
+	if (result >= 0)
+		*ret_status = limpet_fail_on_judge(&o->fail_on, analysis->model, &verdict);
 	limpet_report_free(report);
 	limpet_verdict_done(&verdict);
 	return result;
@@ -305,11 +314,11 @@ static int report_file(struct report_options *o, int *ret_status, struct limpet_
 	*ret_status = limpet_cli_check_window("report", &o->cut, analysis.reader);
 	if (*ret_status == LIMPET_EXIT_OK)
 		result = o->view.kind == LIMPET_VIEW_SITES
-				 ? print_report(&analysis, o, &unexplained, err)
+				 ? print_report(&analysis, o, ret_status, &unexplained, err)
 				 : print_view(&analysis, o, err);
 	if (result < 0 && !err->message[0])
 		limpet_err_set(err, result, "cannot show '%s': %s", o->file, strerror(-result));
-	if (result >= 0 && *ret_status == LIMPET_EXIT_OK)
+	if (result >= 0 && (*ret_status == LIMPET_EXIT_OK || *ret_status == LIMPET_EXIT_FAIL_ON))
 		print_hints(analysis.model, o, unexplained);
 	limpet_analysis_close(&analysis);
 	return result;

@@ -14,6 +14,7 @@ READER_CLI_SRC := \
 	cli/settings.c \
 	cli/explain_print.c \
 	cli/explain_trace.c \
+	cli/fail_on.c \
 	cli/find_program.c \
 	cli/heap_findings.c \
 	cli/html_file.c \
