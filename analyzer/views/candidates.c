@@ -412,7 +412,17 @@ static int find_growth(struct limpet_evidence *it, struct limpet_candidates *can
 
 /* ------------------------------------------------------------------ parts of resident memory */
 
-static const struct rule *rule_of_part(const struct limpet_part *part)
+/* Whether its blocks are in the trace: then what grows beside them is free. */
+static bool is_followed(const struct limpet_evidence *it, const struct limpet_part *part)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(part->words, "'"), part->words);
+	return strstr(it->model->target->allocators, name);
+}
+
+static const struct rule *rule_of_part(const struct limpet_evidence *it,
+				       const struct limpet_part *part)
 {
 	switch (part->class) {
 	case LIMPET_PART_RUNTIME:
@@ -424,7 +434,7 @@ static const struct rule *rule_of_part(const struct limpet_part *part)
 	case LIMPET_PART_ANONYMOUS:
 		return &rules[RULE_MAPPING];
 	case LIMPET_PART_ALLOCATOR:
-		return &rules[RULE_FREE];
+		return &rules[part->free_known || is_followed(it, part) ? RULE_FREE : RULE_MAPPING];
 	case LIMPET_PART_CODE:
 		break; /* a program touches more of its code as it goes */
 	}
@@ -589,7 +599,7 @@ static int find_parts(struct limpet_evidence *it, struct limpet_candidates *cand
 
 	for (size_t i = 0; it->parts.has_before && i < it->parts.count && code == 0; i++) {
 		const struct limpet_part *part = &it->parts.list[i];
-		const struct rule *rule = rule_of_part(part);
+		const struct rule *rule = rule_of_part(it, part);
 		const double change = change_of(it, part);
 		struct limpet_candidate one;
 		LIMPET_FREE char *who = NULL;

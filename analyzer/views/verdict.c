@@ -199,12 +199,16 @@ static char *format_calm(const struct limpet_evidence *it)
 static char *format_nothing(const struct limpet_evidence *it, const char *time)
 {
 	const struct limpet_model_missing *missing = &it->model->missing;
+	const struct limpet_unfollowed unfollowed = limpet_model_unfollowed(it->model);
 	const uint64_t lost = missing->dropped_events + missing->unseen_calls;
 	char calls[LIMPET_UNITS_TEXT];
 	char *text;
 	int code;
 
-	if (lost)
+	if (!lost && !it->model->target->pages && unfollowed.matters && unfollowed.names[0])
+		code = asprintf(&text, "No call was seen in %s: limpet does not follow %s.", time,
+				unfollowed.names);
+	else if (lost)
 		code = asprintf(&text, "No call was recorded in %s, but %s %s lost.", time,
 				limpet_units_format_count(calls, lost), lost == 1 ? "was" : "were");
 	else
