@@ -40,6 +40,7 @@ enum { SPAN_START, SPAN_LENGTH, SPAN_BITS = 5, SPAN_WORDS };
 #define SPANS_AT_ONCE 64u
 #define CHECKS_LIMIT 1024u
 #define BACKWARDS 16u /* 64 MiB */
+#define HOPELESS_CHECKS SPANS_AT_ONCE
 #define SEARCH_READS ((uint64_t)512 << 10)
 #define NEIGHBOURS 4u
 /* Of so many spans one may be wrong: they change meanwhile. */
@@ -131,6 +132,13 @@ struct candidate {
 	unsigned checks, spans, others;
 };
 
+/* Most data that looks like a root is none, which the first looks at it show. */
+static bool is_hopeless(const struct candidate *candidate)
+{
+	return candidate->checks >= HOPELESS_CHECKS &&
+	       candidate->spans < candidate->checks / WRONG_SHARE;
+}
+
 /* Up to the first span entries may be of former ones; behind it one follows the other, unless it
  * changes meanwhile: then, too, those up to the next one do not matter. */
 static void judge_entries(struct candidate *candidate, const uint64_t *entries, uint64_t first)
@@ -185,7 +193,7 @@ static unsigned count_explained(const struct limpet_page_map_search *search, uin
 
 	if (map && map->start >> LEAF_SHIFT == search->samples->list[0] >> LEAF_SHIFT)
 		judge_around(&candidate, map->start);
-	for (size_t i = 0; i < search->samples->count; i++) {
+	for (size_t i = 0; i < search->samples->count && !is_hopeless(&candidate); i++) {
 		const uint64_t window = search->samples->list[i] >> UNIT_SHIFT >> WINDOW_BITS;
 
 		if (window != before)
