@@ -60,7 +60,7 @@ chains_are_known() {
 	stands standing "$TARGETS/standing"
 	stacks "$pid"
 	chains_are_known
-	says "$of"'[thread("reader").stack[] | .found_by] | .[0] == "registers" and all(.[1:][]; . == "libunwind")'
+	says "$of"'[thread("reader").stack[] | select(.inlined | not) | .found_by] | .[0] == "registers" and all(.[1:][]; . == "libunwind")'
 	# As text: a head for each thread, a line for each function.
 	within 60 "$LIMPET" stacks "$pid" >stacks.text
 	grep -qxF "thread $pid reader: sleeps in read(2)" stacks.text || fail "$(<stacks.text)"
