@@ -357,7 +357,7 @@ static void add_place(struct limpet_script_names *names, uint32_t at)
 	const struct place *place = &names->places[at];
 	const struct function *function = &names->functions[place->function];
 	struct limpet_recorder_frame frames[LIMPET_V8_PLACES] = {{.function = nameless}};
-	struct limpet_v8_place places[LIMPET_V8_PLACES];
+	struct limpet_v8_place places[LIMPET_V8_PLACES] = {{.position = -1}};
 	struct named inlined[LIMPET_V8_PLACES] = {{0}};
 	int count = 1;
 

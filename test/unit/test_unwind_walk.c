@@ -109,8 +109,8 @@ struct step_case {
 	enum limpet_walk_end end;
 	struct limpet_walk_frame to; /* if there is more */
 };
-#define FRAME(pc, sp, fp, flags)     \
-	{                            \
+#define FRAME(pc, sp, fp, flags)        \
+	{                               \
 		pc, sp, fp, flags, 0, 0 \
 	}
 #define USUAL     \
@@ -389,8 +389,8 @@ static void test_return_addresses_are_looked_up_one_less(void **state)
 	assert_int_equal(step(&scene), LIMPET_WALK_COMPLETE);
 	scene.frame.flags = LIMPET_FRAME_EXACT;
 	assert_int_equal(step(&scene), LIMPET_WALK_MORE);
-	scene.frame = (struct limpet_walk_frame){CODE + CODE_BYTES, LOW, LIMPET_WALK_NO_FP,
-						 LIMPET_FRAME_EXACT, 0, 0};
+	scene.frame = (struct limpet_walk_frame){CODE + CODE_BYTES,  LOW, LIMPET_WALK_NO_FP,
+						 LIMPET_FRAME_EXACT, 0,   0};
 	assert_int_equal(step(&scene), LIMPET_WALK_LOST);
 }
 
