@@ -176,7 +176,7 @@ said() {
 
 # Code begins in the page of the file that has the ELF header: that page is mapped twice, at different distances.
 @test "small programs and plugins linked by LLD: each function by its name, in attach and stacks" {
-	local plugin module names='def name: "fn\(. + 100 | tostring[1:])"; def chain: [.stack[].function | select(startswith("fn"))];'
+	local plugin module names='def name: "fn\(. + 100 | tostring[1:])"; def chain: [.stack[].function | values | select(startswith("fn"))];'
 	for plugin in "" compact-plugin.so; do
 		module=${plugin:-compact}
 		readelf -lW "$TARGETS/$module" | grep -qE 'LOAD +0x000[0-9a-f]{3} 0x0*[1-9a-f][0-9a-f]{3} .* R E '
