@@ -233,12 +233,6 @@ int limpet_leaks_print_text(const struct limpet_leaks_shown *shown, int status)
 
 /* ------------------------------------------------------------------ JSON */
 
-static json_t *amount_json(const struct limpet_leak_amount *amount)
-{
-	return json_pack("{s:o,s:o}", "blocks", limpet_json_number(amount->blocks), "bytes",
-			 limpet_json_number(amount->bytes));
-}
-
 static json_t *lost_json(const struct limpet_leaks_shown *shown)
 {
 	json_t *object = json_object();
@@ -247,7 +241,7 @@ static json_t *lost_json(const struct limpet_leaks_shown *shown)
 		const struct limpet_leak_amount amount = amount_of(shown, state);
 
 		object = limpet_json_set(object, limpet_leak_state_word(state),
-					 shown->leaks->is_judged ? amount_json(&amount)
+					 shown->leaks->is_judged ? limpet_json_lost(true, &amount)
 								 : json_null());
 	}
 	return object;
@@ -255,7 +249,7 @@ static json_t *lost_json(const struct limpet_leaks_shown *shown)
 
 static json_t *site_json(const struct limpet_leak_site *site)
 {
-	json_t *object = amount_json(&site->amount);
+	json_t *object = limpet_json_lost(true, &site->amount);
 	char *type = site->type ? what_of(site) : NULL;
 
 	object = limpet_json_set(object, "state", json_string(limpet_leak_state_word(site->state)));
@@ -306,9 +300,9 @@ int limpet_leaks_print_json(const struct limpet_leaks_shown *shown, int status)
 	object = limpet_json_set(object, "missed_bytes", limpet_json_number(leaks->missed_bytes));
 	object = limpet_json_set(object, "stop", stop_json(leaks));
 	object = limpet_json_set(object, "lost", lost_json(shown));
-	object = limpet_json_set(object, "reachable",
-				 leaks->is_judged
-					 ? amount_json(&leaks->amounts.of[LIMPET_LEAK_REACHABLE])
-					 : json_null());
+	object = limpet_json_set(
+		object, "reachable",
+		leaks->is_judged ? limpet_json_lost(true, &leaks->amounts.of[LIMPET_LEAK_REACHABLE])
+				 : json_null());
 	return limpet_json_output(limpet_json_set(object, "sites", sites_json(shown)), status);
 }

@@ -22,6 +22,15 @@ enum limpet_leak_state {
 	LIMPET_LEAK_STATES
 };
 
+/* "definitely"...; static. */
+static inline const char *limpet_leak_state_word(enum limpet_leak_state state)
+{
+	static const char *const words[] = {"definitely", "indirectly", "probably",
+					    "possibly",   "stack_only", "reachable"};
+
+	return words[state];
+}
+
 struct limpet_leak_amount {
 	uint64_t blocks, bytes;
 };

@@ -349,15 +349,10 @@ static json_t *stack_array(struct limpet_report *report, uint32_t node, bool *re
 /* null: nobody looked, or the figures are of another moment or of a part. */
 static json_t *lost_object(const struct limpet_leak_counts *counts)
 {
-	static const char *const keys[LIMPET_LEAK_STATES] = {
-		[LIMPET_LEAK_DEFINITELY] = "definitely", [LIMPET_LEAK_INDIRECTLY] = "indirectly",
-		[LIMPET_LEAK_PROBABLY] = "probably",     [LIMPET_LEAK_POSSIBLY] = "possibly",
-		[LIMPET_LEAK_STACK_ONLY] = "stack_only", [LIMPET_LEAK_REACHABLE] = "reachable",
-	};
 	json_t *object = counts ? json_object() : json_null();
 
 	for (unsigned i = 0; counts && i < LIMPET_LEAK_STATES; i++)
-		object = limpet_json_set(object, keys[i],
+		object = limpet_json_set(object, limpet_leak_state_word((enum limpet_leak_state)i),
 					 limpet_json_lost(true, &counts->amounts.of[i]));
 	if (!counts)
 		return object;

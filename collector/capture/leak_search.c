@@ -11,6 +11,7 @@
 #include "collector/record/recorder.h"
 #include "common/array.h"
 #include "common/clock.h"
+#include "common/err.h"
 #include "common/subprocess.h"
 #include "explain/reach/holders.h"
 #include "explain/reach/leaks.h"
@@ -39,6 +40,15 @@ struct holder {
 	uint64_t held_bytes;
 	char name[LIMPET_LEAK_HOLDER_BYTES];
 };
+
+static uint32_t largest_site(const struct limpet_live_entry *entries, size_t count)
+{
+	uint32_t largest = 0;
+
+	for (size_t i = 0; i < count; i++)
+		largest = entries[i].site > largest ? entries[i].site : largest;
+	return largest;
+}
 
 struct limpet_leak_search {
 	struct limpet_subprocess process;
@@ -116,13 +126,10 @@ static int judge(struct finder *finder)
 /* The sites with most reachable bytes, the first ones; returns their number. */
 static size_t choose_sites(const struct finder *finder, uint32_t sites[HELD_SITES])
 {
-	uint64_t *bytes, all = 0;
-	uint32_t most = 0;
+	const uint32_t most = largest_site(finder->entries, finder->known.count);
+	uint64_t *bytes = calloc((size_t)most + 1, sizeof(*bytes)), all = 0;
 	size_t count = 0;
 
-	for (size_t i = 0; i < finder->known.count; i++)
-		most = finder->entries[i].site > most ? finder->entries[i].site : most;
-	bytes = calloc((size_t)most + 1, sizeof(*bytes));
 	for (size_t i = 0; bytes && i < finder->known.count; i++) {
 		all += finder->entries[i].size;
 		if (finder->states[i] == LIMPET_LEAK_REACHABLE)
@@ -221,7 +228,7 @@ static void answer(int socket, const struct finder *finder)
 		 head->holder_count * sizeof(finder->holders[0])},
 	};
 
-	(void)!limpet_subprocess_send(&self, parts, sizeof(parts) / sizeof(parts[0]));
+	(void)!limpet_subprocess_send(&self, parts, LIMPET_COUNT_OF(parts));
 }
 
 static void find(int socket, void *context)
@@ -425,7 +432,7 @@ int limpet_leak_search_count(const struct limpet_leak_search *search,
 	struct counting counting = {.search = search, .counts = ret_counts};
 	const struct limpet_live_entry *entries;
 	size_t count, at = 0;
-	uint32_t most = 0;
+	uint32_t most;
 	int error = 0;
 
 	*ret_counts = (struct limpet_leak_counts){.known = search->answer.is_judged};
@@ -434,8 +441,7 @@ int limpet_leak_search_count(const struct limpet_leak_search *search,
 	ret_counts->is_certain = search->answer.is_certain;
 	ret_counts->stop_ns = search->answer.stop_ns;
 	entries = limpet_recorder_live(recorder, &count);
-	for (size_t i = 0; i < count; i++)
-		most = entries[i].site > most ? entries[i].site : most;
+	most = largest_site(entries, count);
 	counting.places = calloc((size_t)most + 1, sizeof(*counting.places));
 	if (!counting.places)
 		error = -ENOMEM;

@@ -374,11 +374,3 @@ void limpet_leaks_done(struct limpet_leaks *leaks)
 	free(leaks->sites);
 	*leaks = (struct limpet_leaks){.is_judged = false};
 }
-
-const char *limpet_leak_state_word(enum limpet_leak_state state)
-{
-	static const char *const words[] = {"definitely", "indirectly", "probably",
-					    "possibly",   "stack_only", "reachable"};
-
-	return words[state];
-}

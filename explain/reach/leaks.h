@@ -23,9 +23,6 @@ struct limpet_target;
 #define LIMPET_LEAKS_STOP_NS UINT64_C(20000000) /* usual */
 #define LIMPET_LEAKS_STOP_MOST_NS UINT64_C(10000000000)
 
-/* "definitely"...; static. */
-const char *limpet_leak_state_word(enum limpet_leak_state state);
-
 /* Blocks of one state that look alike: objects of one C++ class, or else of one size. */
 struct limpet_leak_site {
 	enum limpet_leak_state state;
