@@ -119,3 +119,14 @@ size_t limpet_block_table_from(const struct limpet_block_table *table, uint64_t 
 
 	return above && limpet_block_end(table, (uint32_t)above - 1) > address ? above - 1 : above;
 }
+
+bool limpet_block_table_gap(const struct limpet_block_table *table, uint64_t *at, uint64_t end,
+			    uint64_t *ret_end)
+{
+	size_t i = limpet_block_table_from(table, *at);
+
+	for (; i < table->count && table->starts[i] <= *at; i++)
+		*at = limpet_block_end(table, (uint32_t)i);
+	*ret_end = i < table->count && table->starts[i] < end ? table->starts[i] : end;
+	return *at < end;
+}

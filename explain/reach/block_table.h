@@ -46,5 +46,9 @@ uint32_t limpet_block_table_find(const struct limpet_block_table *table, uint64_
 uint32_t limpet_block_table_pointed(const struct limpet_block_table *table, uint64_t address);
 /* The first one that ends above this address; `count` if there is none. */
 size_t limpet_block_table_from(const struct limpet_block_table *table, uint64_t address);
+/* The first part of [*at, end) that is in no block: from *at, which is moved there, to *ret_end.
+ * False: there is none. */
+bool limpet_block_table_gap(const struct limpet_block_table *table, uint64_t *at, uint64_t end,
+			    uint64_t *ret_end);
 
 #endif

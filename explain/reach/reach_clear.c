@@ -74,17 +74,10 @@ static void clear_gaps(struct clearing *clearing, uint64_t address, const uint64
 {
 	const struct limpet_block_table *blocks = &clearing->graph->blocks;
 	const uint64_t end = address + 8 * count;
-	uint64_t at = address;
 
-	for (size_t i = limpet_block_table_from(blocks, address);
-	     i < blocks->count && blocks->starts[i] < end; i++) {
-		if (blocks->starts[i] > at)
-			clear_words(clearing, words + (at - address) / 8,
-				    (size_t)(blocks->starts[i] - at) / 8, false);
-		at = limpet_block_end(blocks, (uint32_t)i);
-	}
-	if (at < end)
-		clear_words(clearing, words + (at - address) / 8, (size_t)(end - at) / 8, false);
+	for (uint64_t at = address, next; limpet_block_table_gap(blocks, &at, end, &next);
+	     at = next)
+		clear_words(clearing, words + (at - address) / 8, (size_t)(next - at) / 8, false);
 }
 
 static int visit(void *context, const struct limpet_search_range *range, uint64_t address,

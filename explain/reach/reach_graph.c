@@ -217,21 +217,12 @@ static int add_mixed(struct limpet_reach_graph *graph, const struct limpet_searc
 {
 	const struct limpet_block_table *blocks = &graph->blocks;
 	const uint64_t end = address + 8 * count;
-	uint64_t at = address;
 	int error = 0;
 
-	for (size_t i = limpet_block_table_from(blocks, address);
-	     i < blocks->count && blocks->starts[i] < end && !error; i++) {
-		const uint64_t start = blocks->starts[i];
-
-		if (start > at)
-			error = add_roots(graph, range, at, words + (at - address) / 8,
-					  (size_t)(start - at) / 8);
-		at = limpet_block_end(blocks, (uint32_t)i);
-	}
-	if (!error && at < end)
+	for (uint64_t at = address, next; !error && limpet_block_table_gap(blocks, &at, end, &next);
+	     at = next)
 		error = add_roots(graph, range, at, words + (at - address) / 8,
-				  (size_t)(end - at) / 8);
+				  (size_t)(next - at) / 8);
 	return error ? error : add_heap(graph, address, words, count);
 }
 
