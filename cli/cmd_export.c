@@ -193,11 +193,12 @@ static int export_file(const struct export_options *o, int *ret_status, struct l
 	    ((o->format->needs & LIMPET_EXPORT_EVENTS) && analysis.model->given_up_ns))
 		limpet_ui_warn("it begins %s after the capture did: only sums are kept from before",
 			       limpet_units_format_duration(text, analysis.model->given_up_ns));
-	/* Some formats produce an empty file then. */
-	if (!analysis.model->totals.allocations && !analysis.model->totals.live_allocations)
-		limpet_ui_note("no allocation was seen: there is little to write");
 	limpet_cli_note_names(analysis.model);
 	result = write_tables(&analysis, o, err);
+	/* Some formats produce an empty file then. */
+	if (result >= 0 && !analysis.model->totals.allocations &&
+	    !analysis.model->totals.live_allocations)
+		limpet_ui_note("no allocation was seen: there is little to write");
 	limpet_analysis_close(&analysis);
 	return result;
 }
