@@ -24,6 +24,7 @@ COLLECTOR_SRC += \
 	collector/record/event_planes.c \
 	collector/record/live_table.c \
 	collector/record/mapping_table.c \
+	collector/record/peak_bounds.c \
 	collector/record/recorder.c \
 	collector/record/recorder_blocks.c \
 	collector/record/rollup.c \

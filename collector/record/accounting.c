@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "collector/record/peak_bounds.h"
 #include "collector/record/thread_numbers.h"
 #include "common/array.h"
 #include "common/estimate.h"
@@ -27,6 +28,7 @@ struct limpet_accounting {
 
 	uint32_t period_rows;
 	struct limpet_accounting_peak peak;
+	struct limpet_peak_bounds *bounds; /* NULL: events are added in their order */
 	bool keeps_held;
 	uint64_t peak_number; /* from 1; incremented at each new peak of the capture */
 	struct limpet_size_counts sizes[LIMPET_TRACE_SIZE_BUCKETS];
@@ -75,10 +77,17 @@ void limpet_accounting_keep_held(struct limpet_accounting *accounting)
 	accounting->peak_number = 1;
 }
 
+int limpet_accounting_take_passes(struct limpet_accounting *accounting)
+{
+	accounting->bounds = limpet_peak_bounds_new();
+	return accounting->bounds ? 0 : -ENOMEM;
+}
+
 void limpet_accounting_free(struct limpet_accounting *accounting)
 {
 	if (!accounting)
 		return;
+	limpet_peak_bounds_free(accounting->bounds);
 	limpet_live_table_free(accounting->live);
 	limpet_mapping_table_free(accounting->mappings);
 	limpet_site_table_free(accounting->sites);
@@ -568,6 +577,8 @@ static int book_short(struct limpet_accounting *accounting, const struct limpet_
 	row = add_row(accounting, LIMPET_ROW_ALLOC | flags_of(event), event->address, event->node,
 		      size);
 	update_peak(accounting, live_bytes(accounting) + size);
+	if (accounting->bounds)
+		limpet_peak_bounds_see(accounting->bounds, live_bytes(accounting) + size);
 	if (!row)
 		return 0;
 	row->freed = true;
@@ -586,6 +597,8 @@ static int add_both(struct limpet_accounting *accounting, const struct limpet_re
 	released.kind = LIMPET_EVENT_FREE;
 	released.temporary = true;
 	code = add_event(accounting, &made);
+	if (accounting->bounds)
+		limpet_peak_bounds_see(accounting->bounds, live_bytes(accounting));
 	return code < 0 ? code : add_event(accounting, &released);
 }
 
@@ -606,10 +619,19 @@ static void prefetch(const struct limpet_accounting *accounting, const struct li
 	}
 }
 
+static __attribute__((noinline)) void begin_run(struct limpet_accounting *accounting,
+						const struct limpet_record *event)
+{
+	accounting->no_memory |= set_thread(accounting, event->thread) < 0;
+	limpet_peak_bounds_begin(accounting->bounds, event->place, event->thread,
+				 accounting->thread, live_bytes(accounting));
+}
+
 int64_t limpet_accounting_add(struct limpet_accounting *accounting,
 			      const struct limpet_record *events, size_t count,
 			      struct limpet_accounting_rows *rows)
 {
+	struct limpet_peak_bounds *bounds = accounting->bounds;
 	int64_t refused = 0;
 
 	accounting->rows = rows;
@@ -617,10 +639,19 @@ int64_t limpet_accounting_add(struct limpet_accounting *accounting,
 	if (count > 1)
 		prefetch(accounting, events, count);
 	for (size_t i = 0; i < count; i++) {
-		int code = is_short(accounting, &events[i]) ? book_short(accounting, &events[i])
-			   : events[i].freed                ? add_both(accounting, &events[i])
-							    : add_event(accounting, &events[i]);
+		const bool begins = bounds && !limpet_peak_bounds_continue(bounds, events[i].place,
+									   events[i].thread);
+		int code;
 
+		if (__builtin_expect(begins, 0))
+			begin_run(accounting, &events[i]);
+		code = is_short(accounting, &events[i]) ? book_short(accounting, &events[i])
+		       : events[i].freed                ? add_both(accounting, &events[i])
+							: add_event(accounting, &events[i]);
+		if (bounds)
+			limpet_peak_bounds_see(bounds, live_bytes(accounting));
+		if (__builtin_expect(begins, 0))
+			limpet_peak_bounds_began(bounds, live_bytes(accounting));
 		/* If one of two is refused, both are. */
 		if (code == -EINVAL)
 			refused += events[i].freed ? 2 : 1;
@@ -674,6 +705,26 @@ uint64_t limpet_accounting_table_full(const struct limpet_accounting *accounting
 struct limpet_accounting_peak limpet_accounting_peak(const struct limpet_accounting *accounting)
 {
 	return accounting->peak;
+}
+
+void limpet_accounting_end_pass(struct limpet_accounting *accounting, uint32_t place)
+{
+	if (accounting->bounds)
+		limpet_peak_bounds_end_pass(accounting->bounds, place, live_bytes(accounting));
+}
+
+bool limpet_accounting_peak_bounds(struct limpet_accounting *accounting, uint64_t *ret_min,
+				   uint64_t *ret_max)
+{
+	const uint64_t peak = accounting->peak.capture_bytes;
+	uint64_t min, max;
+
+	if (!accounting->bounds ||
+	    !limpet_peak_bounds_finish(accounting->bounds, live_bytes(accounting), &min, &max))
+		return false;
+	*ret_min = min < peak ? min : peak;
+	*ret_max = max > peak ? max : peak;
+	return true;
 }
 
 bool limpet_accounting_next_held(const struct limpet_accounting *accounting, uint32_t *node,

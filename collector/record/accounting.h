@@ -32,6 +32,12 @@ void limpet_accounting_set_sampling(struct limpet_accounting *accounting,
 /* Call before the first event: keeps what each site held at the capture's peak. */
 void limpet_accounting_keep_held(struct limpet_accounting *accounting);
 
+/* Call before the first event: the events of different threads are added in no order, see
+ * peak_bounds.h. 0 or -ENOMEM. */
+int limpet_accounting_take_passes(struct limpet_accounting *accounting);
+/* Ends a pass, as limpet_peak_bounds_end_pass() does. */
+void limpet_accounting_end_pass(struct limpet_accounting *accounting, uint32_t place);
+
 /* A row of the trace. The last row of an event is the call; rows before it are its effects. */
 struct limpet_accounting_row {
 	uint64_t tick; /* never decreases */
@@ -86,6 +92,10 @@ struct limpet_accounting_peak {
 	uint64_t capture_ns;
 };
 struct limpet_accounting_peak limpet_accounting_peak(const struct limpet_accounting *accounting);
+/* No event is added afterwards. Bounds of the capture's peak, with the observed one between them;
+ * false: it is that one. */
+bool limpet_accounting_peak_bounds(struct limpet_accounting *accounting, uint64_t *ret_min,
+				   uint64_t *ret_max);
 
 /* An interval in which allocations were sampled, or the part of it that is new in this period. */
 struct limpet_accounting_overload {

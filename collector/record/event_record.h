@@ -12,6 +12,7 @@ struct limpet_record {
 	uint32_t node;    /* stack: the agent's number, in the accounting the trace's; 0: unknown */
 	uint32_t thread;  /* tid */
 	uint32_t time;    /* the collector's own: as the agent stamped it */
+	uint32_t place;   /* in the order in which the collector read the streams */
 	uint8_t kind;     /* enum limpet_event_type without its flags */
 	bool sampled : 1; /* an ALLOC that was sampled in an overload: represents others, too */
 	bool freed : 1;   /* an ALLOC, and the FREE of its block: the thread's next event */
