@@ -296,7 +296,8 @@ enum limpet_trace_end_section {
 	LIMPET_ENDING_UNFOLLOWED = 33,      /* as in the HEADER, at the end */
 	LIMPET_ENDING_ACCOUNT,              /* the same */
 	LIMPET_ENDING_OBJECTS,              /* the same */
-	LIMPET_ENDING_LEAKS                 /* which live blocks were lost, by site */
+	LIMPET_ENDING_LEAKS,                /* which live blocks were lost, by site */
+	LIMPET_ENDING_PEAK /* its bounds; absent: the one of the PERIODs is exact */
 };
 
 enum limpet_trace_symbols_section {

@@ -232,6 +232,16 @@ void limpet_recorder_free(struct limpet_recorder *recorder)
 	free(recorder);
 }
 
+int limpet_recorder_take_passes(struct limpet_recorder *recorder)
+{
+	return limpet_accounting_take_passes(recorder->accounting);
+}
+
+void limpet_recorder_end_pass(struct limpet_recorder *recorder, uint32_t place)
+{
+	limpet_accounting_end_pass(recorder->accounting, place);
+}
+
 const char *limpet_recorder_path(const struct limpet_recorder *recorder)
 {
 	return limpet_trace_writer_path(recorder->writer);
@@ -964,6 +974,7 @@ int limpet_recorder_finish(struct limpet_recorder *recorder,
 {
 	struct limpet_trace_writer *writer = recorder->writer;
 	struct limpet_recorder_end last = *end;
+	struct limpet_bytes *content;
 	int64_t live_entries = -1;
 	int code, sync_code;
 
@@ -1000,8 +1011,9 @@ int limpet_recorder_finish(struct limpet_recorder *recorder,
 	recorder->end_losses = last.losses;
 	if (code < 0)
 		limpet_trace_writer_use_reserve(writer);
-	limpet_recorder_append_end(limpet_trace_compressor_content(recorder->compressor), &last,
-				   live_entries);
+	content = limpet_trace_compressor_content(recorder->compressor);
+	limpet_recorder_append_end(content, &last, live_entries);
+	limpet_recorder_append_peak_bounds(content, recorder->accounting);
 	limpet_trace_compressor_append(recorder->compressor, LIMPET_TRACE_END, last.time_ns,
 				       last.time_ns);
 	limpet_trace_compressor_flush(recorder->compressor);

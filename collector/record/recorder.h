@@ -65,6 +65,13 @@ int limpet_recorder_open(const struct limpet_recorder_options *options,
 /* Path of the trace as opened; valid as long as the recorder. */
 const char *limpet_recorder_path(const struct limpet_recorder *recorder);
 
+/* Call before the first event: events of different threads are added in no order between two calls
+ * of _end_pass(), and the peak has bounds. `place`: no event's; all with a place before it were
+ * read by now, and those that were read before the last call have been added. Without, they are
+ * added in the order of time. 0 or -ENOMEM. */
+int limpet_recorder_take_passes(struct limpet_recorder *recorder);
+void limpet_recorder_end_pass(struct limpet_recorder *recorder, uint32_t place);
+
 struct limpet_recorder_module {
 	uint64_t start, end; /* lowest and highest mapped address */
 	uint64_t bias;       /* address in memory minus address in the file's headers */

@@ -459,3 +459,12 @@ void limpet_recorder_append_end(struct limpet_bytes *content, const struct limpe
 		limpet_trace_number_append(content, LIMPET_ENDING_LIVE_ENTRIES,
 					   (uint64_t)live_entries);
 }
+
+void limpet_recorder_append_peak_bounds(struct limpet_bytes *content,
+					struct limpet_accounting *accounting)
+{
+	uint64_t bounds[2];
+
+	if (limpet_accounting_peak_bounds(accounting, &bounds[0], &bounds[1]))
+		limpet_trace_numbers_append(content, LIMPET_ENDING_PEAK, bounds, 2);
+}

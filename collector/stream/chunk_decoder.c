@@ -34,6 +34,7 @@ struct limpet_chunk_decoder {
 	bool overloads;                        /* the agent may sample for lack of room */
 	struct limpet_description description; /* the one that is being read */
 	struct limpet_numbered decoded[RECORDS_PER_CHUNK + 1]; /* of the chunk that is being read */
+	uint32_t place;                                        /* of the last record */
 	uint64_t bad_records;
 	uint64_t lost_stacks[LIMPET_LOST_STACKS]; /* events */
 	uint32_t thread_count;
@@ -187,6 +188,7 @@ static inline void append_record(struct limpet_chunk_decoder *decoder, struct st
 				 uint32_t number, struct limpet_numbered *it)
 {
 	it->number = number;
+	it->record.place = ++decoder->place;
 	it->counter = it->record.kind <= LIMPET_EVENT_FREE
 			      ? limpet_order_of_block(it->record.address)
 			      : limpet_order_counter(it->record.kind, it->record.address);
@@ -277,6 +279,11 @@ size_t limpet_chunk_decoder_decode(struct limpet_chunk_decoder *decoder, uint32_
 		stream->last = last_read_of(&list[count - 1], last_at);
 	*ret = list;
 	return count;
+}
+
+uint32_t limpet_chunk_decoder_skip_place(struct limpet_chunk_decoder *decoder)
+{
+	return ++decoder->place;
 }
 
 uint64_t limpet_chunk_decoder_bad_records(const struct limpet_chunk_decoder *decoder)

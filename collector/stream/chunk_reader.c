@@ -9,9 +9,10 @@
 
 /* State of reading a thread's chain of chunks. The positions are only in private memory. */
 struct cursor {
-	uint32_t chunk;    /* index, 0: none yet */
-	uint64_t sequence; /* of that chunk */
-	bool broken;       /* its chain led to a chunk that is not the next one */
+	uint32_t chunk;     /* index, 0: none yet */
+	uint64_t sequence;  /* of that chunk */
+	bool broken;        /* its chain led to a chunk that is not the next one */
+	uint32_t caught_up; /* the last pass in which all was read that there was */
 };
 
 struct limpet_chunk_reader {
@@ -26,6 +27,8 @@ struct limpet_chunk_reader {
 	uint32_t budget;  /* chunks that may still be opened: twice the number of chunks */
 	uint64_t broken_chains;
 	bool overloads; /* the agent may sample for lack of room */
+	uint32_t pass;
+	bool is_pass; /* in it, all threads were caught up with */
 };
 
 struct limpet_chunk_reader *limpet_chunk_reader_new(const struct limpet_segment *segment,
@@ -43,6 +46,7 @@ struct limpet_chunk_reader *limpet_chunk_reader_new(const struct limpet_segment 
 	reader->reorder = reorder;
 	reader->thread_count = segment->layout.thread_count;
 	reader->chunk_count = segment->layout.chunk_count;
+	reader->pass = 1;
 	/* The target does not have the shared memory yet. */
 	reader->overloads = segment->shm->overload_bytes != 0;
 	reader->cursors = calloc(reader->thread_count, sizeof(*reader->cursors));
@@ -150,6 +154,16 @@ static bool read_thread(struct limpet_chunk_reader *reader, uint32_t thread)
 	return true;
 }
 
+/* Whether there is another chunk to read. */
+static bool read_on(struct limpet_chunk_reader *reader, uint32_t thread)
+{
+	const bool more = read_thread(reader, thread);
+
+	if (!more)
+		reader->cursors[thread].caught_up = reader->pass;
+	return more;
+}
+
 /* Reads a chunk of each thread in turn, so that records for which those of one thread wait are read
  * soon after them. At most `rounds`: fast threads would keep the collector here forever. Returns
  * whether the rounds, or the budget, ended with more to read. */
@@ -161,7 +175,7 @@ static bool read_threads(struct limpet_chunk_reader *reader, uint32_t rounds)
 	     i = next_used(reader, i + 1)) {
 		if (__atomic_load_n(&limpet_segment_thread(reader->segment, i)->thread_pointer,
 				    __ATOMIC_ACQUIRE) &&
-		    read_thread(reader, i))
+		    read_on(reader, i))
 			reader->unread[count++] = i;
 	}
 	for (uint32_t round = 1; count && round < rounds; round++) {
@@ -169,11 +183,14 @@ static bool read_threads(struct limpet_chunk_reader *reader, uint32_t rounds)
 
 		__atomic_fetch_add(&reader->segment->shm->beats, 1, __ATOMIC_RELAXED);
 		for (uint32_t i = 0; i < count; i++)
-			if (read_thread(reader, reader->unread[i]))
+			if (read_on(reader, reader->unread[i]))
 				reader->unread[left++] = reader->unread[i];
 		count = left;
 	}
 	limpet_reorder_flush(reader->reorder);
+	reader->is_pass = reader->budget;
+	for (uint32_t i = 0; i < count; i++)
+		reader->is_pass &= reader->cursors[reader->unread[i]].caught_up == reader->pass;
 	return count || !reader->budget;
 }
 
@@ -215,6 +232,17 @@ void limpet_chunk_reader_announce_room(struct limpet_chunk_reader *reader)
 	__atomic_store_n(&reader->segment->shm->overload_below,
 			 free_chunks / LIMPET_OVERLOAD_SHARE + 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&reader->segment->shm->overload_room, 1, __ATOMIC_RELAXED);
+}
+
+bool limpet_chunk_reader_is_pass(const struct limpet_chunk_reader *reader)
+{
+	return reader->is_pass;
+}
+
+uint32_t limpet_chunk_reader_end_pass(struct limpet_chunk_reader *reader)
+{
+	reader->pass++;
+	return limpet_chunk_decoder_skip_place(reader->decoder);
 }
 
 uint64_t limpet_chunk_reader_bad_records(const struct limpet_chunk_reader *reader)

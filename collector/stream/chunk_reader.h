@@ -41,6 +41,11 @@ void limpet_chunk_reader_end_thread(struct limpet_chunk_reader *reader, uint32_t
  * one. */
 void limpet_chunk_reader_announce_room(struct limpet_chunk_reader *reader);
 
+/* Whether each thread was, at some moment since the last pass ended, read up to where it was. */
+bool limpet_chunk_reader_is_pass(const struct limpet_chunk_reader *reader);
+/* Ends the pass. See limpet_chunk_decoder_skip_place(). */
+uint32_t limpet_chunk_reader_end_pass(struct limpet_chunk_reader *reader);
+
 /* Records, descriptions and heads of chunks that made no sense. */
 uint64_t limpet_chunk_reader_bad_records(const struct limpet_chunk_reader *reader);
 /* Events whose stack was not found. */

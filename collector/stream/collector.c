@@ -118,6 +118,8 @@ int limpet_collector_new(struct limpet_session *session, struct limpet_recorder 
 	limpet_agent_clock_init(&collector->clock, collector->shm);
 	limpet_target_memory_init(&collector->memory, session);
 	error = make_parts(collector);
+	if (!error)
+		error = limpet_recorder_take_passes(recorder);
 	if (error) {
 		limpet_collector_free(collector);
 		return error;
@@ -196,6 +198,14 @@ static void begin_reading(struct limpet_collector *collector)
 		limpet_script_names_begin(collector->scripts);
 }
 
+static void end_pass(struct limpet_collector *collector)
+{
+	if (limpet_chunk_reader_is_pass(collector->reader) &&
+	    limpet_reorder_end_pass(collector->reorder))
+		limpet_recorder_end_pass(collector->recorder,
+					 limpet_chunk_reader_end_pass(collector->reader));
+}
+
 int64_t limpet_collector_drain(struct limpet_collector *collector)
 {
 	uint64_t now_ns = limpet_monotonic_ns();
@@ -218,6 +228,7 @@ int64_t limpet_collector_drain(struct limpet_collector *collector)
 	limpet_other_stacks_publish(collector->other_stacks, now_ns);
 	if (!collector->more)
 		limpet_chunk_reader_announce_room(collector->reader);
+	end_pass(collector);
 	return limpet_event_describer_pop_recorded(collector->describer);
 }
 

@@ -17,6 +17,7 @@ struct kept {
 	struct limpet_record record;
 	uint32_t number;
 	uint32_t child, sibling; /* indices + 1; 0: none */
+	uint32_t pass;           /* in which it was read */
 };
 
 /* A counter whose next number has not come, with later records that have: a pairing heap (Fredman
@@ -36,6 +37,8 @@ struct limpet_reorder {
 	size_t kept_capacity, kept_used;
 	uint32_t free; /* free list, linked by `sibling`: index + 1 */
 	size_t count, most;
+	uint32_t pass;
+	size_t count_older; /* of `count`, those of passes that have ended */
 	struct gap *gaps;
 	size_t gap_count, gap_capacity;
 	uint64_t late;
@@ -173,6 +176,7 @@ static void pass_on_root(struct limpet_reorder *reorder, struct gap *gap, struct
 	kept->sibling = reorder->free;
 	reorder->free = index;
 	reorder->count--;
+	reorder->count_older -= kept->pass != reorder->pass;
 }
 
 /* Passes on kept records that now follow without a gap. */
@@ -239,7 +243,7 @@ static bool keep(struct limpet_reorder *reorder, const struct limpet_numbered *i
 		reorder->free = index;
 		return false;
 	}
-	*kept = (struct kept){.record = it->record, .number = it->number};
+	*kept = (struct kept){.record = it->record, .number = it->number, .pass = reorder->pass};
 	gap->root = meld(reorder->kept, reorder->counters[it->counter].next, gap->root, index);
 	reorder->count++;
 	return true;
@@ -320,6 +324,15 @@ void limpet_reorder_close_all(struct limpet_reorder *reorder)
 {
 	while (reorder->gap_count)
 		close_gap(reorder, &reorder->gaps[reorder->gap_count - 1]);
+}
+
+bool limpet_reorder_end_pass(struct limpet_reorder *reorder)
+{
+	if (reorder->count_older)
+		return false;
+	reorder->pass++;
+	reorder->count_older = reorder->count;
+	return true;
 }
 
 size_t limpet_reorder_kept(const struct limpet_reorder *reorder)

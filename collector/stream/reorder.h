@@ -57,6 +57,10 @@ void limpet_reorder_close(struct limpet_reorder *reorder, bool all_read, uint64_
 /* Call when no thread writes any more: closes all gaps. */
 void limpet_reorder_close_all(struct limpet_reorder *reorder);
 
+/* A pass over all streams could end. Whether it ends: not if a record of the pass before is still
+ * kept. */
+bool limpet_reorder_end_pass(struct limpet_reorder *reorder);
+
 /* Number of records that are kept. */
 size_t limpet_reorder_kept(const struct limpet_reorder *reorder);
 /* Number of records that came after a later one of their counter had been passed on. */

@@ -295,6 +295,25 @@ static void test_numbers_of_noise(void **state)
 	assert_int_equal(it.count, count);
 }
 
+/* A record may be kept beyond the pass in which it was read, but not beyond the next one. */
+static void test_a_pass_ends_without_older_records(void **state)
+{
+	(void)state;
+	assert_true(limpet_reorder_end_pass(it.reorder));
+	put(1, 1);
+	assert_int_equal(limpet_reorder_kept(it.reorder), 1);
+	assert_true(limpet_reorder_end_pass(it.reorder));
+	assert_false(limpet_reorder_end_pass(it.reorder));
+	put(2, 1);
+	assert_false(limpet_reorder_end_pass(it.reorder));
+	put(1, 0);
+	assert_int_equal(it.got[1], 2);
+	assert_true(limpet_reorder_end_pass(it.reorder));
+	assert_false(limpet_reorder_end_pass(it.reorder));
+	limpet_reorder_close_all(it.reorder);
+	assert_true(limpet_reorder_end_pass(it.reorder));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -311,6 +330,7 @@ int main(void)
 		TEST(test_a_gap_that_may_be_among_the_unread),
 		TEST(test_no_more_than_so_many_are_kept),
 		TEST(test_numbers_of_noise),
+		TEST(test_a_pass_ends_without_older_records),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
