@@ -730,10 +730,13 @@ function drawOverview() {
     textContent: 'The bytes of each stack at the peak are unknown: only sums are kept for that time.'}));
   $('findings').replaceChildren(...findings);
   const tile = (name, value, why) => make('div', {}, make('dt', {textContent: name}), make('dd', {}, value, ...(why ? [make('small', {textContent: why})] : [])));
+  /* As the text report: the order of threads may matter so little that the recorded peak is shown. */
+  const {peak_bytes: most, peak_bytes_min: least, peak_bytes_max: highest} = data.totals;
+  const nearPeak = !capture.losses.some(({inexact}) => inexact) && least !== null && highest - least <= most / 100;
   /* The bounds of a figure, where losses were counted. */
   const bound = (name, value, format) => {
     const {[`${name}_min`]: min, [`${name}_max`]: max} = data.totals;
-    if (!figures.whole || min === undefined || min === max) return format(value);
+    if (!figures.whole || min === undefined || min === max || (name === 'peak_bytes' && nearPeak)) return format(value);
     return min === null ? (max === null ? format(value) : `at most ${format(max)}`) :
       max === null ? `at least ${format(min)}` : `${format(min)} to ${format(max)}`;
   };

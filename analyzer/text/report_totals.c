@@ -287,6 +287,7 @@ static void print_heap(struct limpet_printer *printer)
 	const struct limpet_model *model = printer->report->model;
 	const struct limpet_model_totals *totals = &model->totals;
 	const uint64_t window_ns = allocating_ns(model);
+	struct limpet_model_bound peak = model->bounds.peak_bytes;
 	char text[BETWEEN], reallocs[64] = "";
 
 	/* Not "0 B": nothing is known of blocks from before the capture. */
@@ -298,10 +299,12 @@ static void print_heap(struct limpet_printer *printer)
 	if (model->windowed)
 		limpet_printer_row(printer, "", "growth", "%s in the window",
 				   limpet_printer_bytes_change(printer, totals->growth_bytes));
+	/* As good as known, if only the order of threads is not. */
+	if (model->exact && peak.max - peak.min <= totals->peak_bytes / 100)
+		peak.has_min = peak.has_max = false;
 	/* It may be less than what is live: the other blocks decide when it was. */
 	limpet_printer_row(printer, "", "peak", "%s at %s%s",
-			   between(text, printer, totals->peak_bytes, &model->bounds.peak_bytes,
-				   limpet_printer_bytes),
+			   between(text, printer, totals->peak_bytes, &peak, limpet_printer_bytes),
 			   limpet_printer_duration(printer, totals->peak_ns),
 			   printer->report->options.hidden ? ", the peak of the whole heap" : "");
 	if (model->target->pages) {

@@ -129,6 +129,8 @@ struct limpet_trace_end {
 	struct limpet_resident_account account; /* resident memory at the end; of the reader */
 	struct limpet_object_counts objects;    /* the same of a managed heap */
 	struct limpet_leak_counts leaks;        /* of the reader */
+	bool has_peak; /* the capture's peak is only known to be between these, in bytes */
+	uint64_t peak_min, peak_max;
 };
 const struct limpet_trace_end *limpet_trace_reader_end(const struct limpet_trace_reader *reader);
 

@@ -617,6 +617,11 @@ static int read_end(struct limpet_trace_tables *tables, struct limpet_cursor *se
 			continue;
 		}
 		value = limpet_cursor_varint(&section);
+		if (tag == LIMPET_ENDING_PEAK) {
+			read.has_peak = true;
+			read.peak_min = value;
+			read.peak_max = limpet_cursor_varint(&section);
+		}
 		if (section.failed ||
 		    (tag == LIMPET_ENDING_REASON &&
 		     (value == LIMPET_END_RUNNING || value >= LIMPET_END_COLLECTOR_LOST)))

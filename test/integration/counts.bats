@@ -56,6 +56,30 @@ of_storm() {
 	finish storm
 }
 
+# bounded ANSWER: of the whole capture, the peak that the program said.
+bounded() {
+	expect '.totals | .peak_bytes_min <= .peak_bytes and .peak_bytes <= .peak_bytes_max and
+		.peak_bytes_min <= $peak + 4096 and $peak <= .peak_bytes_max' --argjson peak "${1#ran }" || return 1
+	expect '.capture.complete and .capture.exact'
+}
+
+@test "threads that take turns: the true peak is within its bounds" {
+	start peaks "$TARGETS/peaks" 8
+	attach "$pid"
+	tell peaks "turns 20000" ran
+	said=$answer
+	stop "$pid"
+	good_capture
+	bounded "$said"
+	attach "$pid"
+	tell peaks "together 100" ran
+	said=$answer
+	stop "$pid"
+	good_capture
+	bounded "$said"
+	finish peaks
+}
+
 @test "under load: a known site is exact and on top" {
 	start storm "$TARGETS/storm" --threads 4 --cross --rate 300000
 	tell storm go going

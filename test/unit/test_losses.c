@@ -705,6 +705,79 @@ static void test_pages_of_lost_faults(void **state)
 	}
 }
 
+static void take_turn(struct limpet_recorder *recorder, uint32_t thread, uint32_t place,
+		      uint64_t size)
+{
+	struct limpet_record record = {.time_ns = SECOND / 2,
+				       .address = 4096ull * thread,
+				       .size = size,
+				       .thread = thread,
+				       .kind = LIMPET_EVENT_ALLOC,
+				       .place = place};
+
+	assert_int_equal(limpet_recorder_add_event(recorder, &record), 0);
+	record.kind = LIMPET_EVENT_FREE;
+	record.place++;
+	assert_int_equal(limpet_recorder_add_event(recorder, &record), 0);
+}
+
+/* `pass`: two threads have a block each in one pass; otherwise in passes that are apart. */
+static void record_turns(const char *path, bool pass)
+{
+	const struct limpet_recorder_options options = trace_options(path);
+	const struct limpet_recorder_tick tick = {.time_ns = SECOND};
+	struct limpet_recorder *recorder = trace_record(&options);
+
+	assert_int_equal(limpet_recorder_take_passes(recorder), 0);
+	take_turn(recorder, 1, 1, 1 << 20);
+	for (uint32_t i = 0; i < 5 && !pass; i++)
+		limpet_recorder_end_pass(recorder, 3 + i);
+	take_turn(recorder, 2, 10, 2 << 20);
+	limpet_recorder_end_pass(recorder, 12);
+	end_it(recorder, &tick, 0);
+}
+
+static void check_peak(uint64_t from_ns, uint64_t min, uint64_t max)
+{
+	struct limpet_trace_reader *reader = trace_open(trace_path("turns"));
+	struct limpet_model *model = trace_model(reader, from_ns, from_ns ? SECOND : 0);
+	const struct limpet_model_bounds *bounds = &model->bounds;
+
+	assert_int_equal(model->totals.peak_bytes, from_ns ? 0 : 2 << 20);
+	assert_int_equal(bounds->peak_bytes.min, min);
+	assert_int_equal(bounds->peak_bytes.max, max);
+	assert_true(bounds->live_bytes.has_min && bounds->live_bytes.has_max);
+	assert_int_equal(bounds->live_bytes.min, bounds->live_bytes.max);
+	assert_true(model->complete && model->exact);
+	limpet_model_bound_again(model);
+	assert_int_equal(bounds->peak_bytes.has_max, min == max);
+	limpet_model_free(model);
+	limpet_trace_reader_free(reader);
+}
+
+static void test_the_peak_of_many_threads(void **state)
+{
+	char *text;
+
+	(void)state;
+	record_turns("turns", true);
+	assert_int_equal(said, 0);
+	check_peak(0, 2 << 20, 3 << 20);
+	check_peak(SECOND * 3 / 4, 0, 3 << 20);
+	text = print_report("turns", false);
+	assert_non_null(strstr(text, "peak      2.0 MiB to 3.0 MiB at "));
+	free(text);
+	text = print_report("turns", true);
+	assert_non_null(strstr(text, "\"peak_bytes_min\":2097152"));
+	free(text);
+	unlink("turns");
+	record_turns("turns", false);
+	check_peak(0, 2 << 20, 2 << 20);
+	text = print_report("turns", false);
+	assert_non_null(strstr(text, "peak      2.0 MiB at "));
+	free(text);
+}
+
 /* More addresses come again than frees are known to be lost: then others were, too. */
 static void test_more_was_missed_than_counted(void **state)
 {
@@ -830,6 +903,7 @@ int main(void)
 		cmocka_unit_test(test_dropped_frees_are_not_live_without_a_word),
 		cmocka_unit_test(test_losses_of_no_known_kind),
 		cmocka_unit_test(test_pages_of_lost_faults),
+		cmocka_unit_test(test_the_peak_of_many_threads),
 		cmocka_unit_test(test_more_was_missed_than_counted),
 		cmocka_unit_test(test_the_sides_of_a_difference),
 	};
