@@ -10,7 +10,6 @@
 #define LAST (PARTS - PARTS / 4) /* the last quarter begins */
 /* Fewer steps of the history do not tell what happened when. */
 #define LEAST_STEPS 8u
-#define LEAST_NS 4000000000ull
 /* Of what a stack holds at the end: it held so much during the whole last quarter. */
 #define STAYED_SHARE 0.15
 /* A fall by more than this share of the highest point: it goes up and down. */
@@ -38,7 +37,7 @@ static bool is_judged(const struct limpet_model *model, const struct limpet_hist
 		steps += history->edges_ns[i + 1] > model->from_ns &&
 			 history->edges_ns[i] < model->to_ns;
 	return steps >= LEAST_STEPS && !history->in_one &&
-	       model->to_ns - model->from_ns >= LEAST_NS;
+	       model->to_ns - model->from_ns >= 1000000000ull * LIMPET_GROWTH_LEAST_S;
 }
 
 /* PARTS: outside of the window. */

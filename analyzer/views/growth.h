@@ -21,6 +21,7 @@ enum limpet_growth_of {
 	LIMPET_GROWTH_ALL,
 	LIMPET_GROWTH_SUMS
 };
+#define LIMPET_GROWTH_LEAST_S 4u      /* a shorter capture does not tell what happened when */
 #define LIMPET_GROWTH_KEPT_BLOCKS 16u /* fewer blocks that are kept are no evidence */
 /* Stacks that grew, together. */
 struct limpet_growth_sum {

@@ -18,7 +18,6 @@
 #define LEAST_THERE_BYTES (8u << 20)
 #define LEAST_HEAP_BYTES (64u << 10)
 #define LEAST_TRIM_BYTES (1u << 20)
-#define LEAST_SECONDS 4
 
 /* ------------------------------------------------------------------ what is there */
 
@@ -144,18 +143,21 @@ static char *format_holder(const struct limpet_evidence *it, bool peak, uint64_t
 static char *format_unjudged(const struct limpet_evidence *it, const char *time, const char *holder)
 {
 	const struct limpet_model_totals *totals = &it->model->totals;
-	char live[LIMPET_UNITS_TEXT], at[LIMPET_UNITS_TEXT];
+	char live[LIMPET_UNITS_TEXT], at[LIMPET_UNITS_TEXT], least[32] = "";
 	char *text;
 	int code;
 
+	if (it->seconds < LIMPET_GROWTH_LEAST_S && !it->model->compact)
+		snprintf(least, sizeof(least), " (%u s would do)", LIMPET_GROWTH_LEAST_S);
 	if (it->model->target->mode == LIMPET_MODE_RUN)
 		code = asprintf(&text, "At most %s were live, at %s%s.",
 				limpet_units_format_bytes(live, totals->peak_bytes),
 				limpet_units_format_duration(at, totals->peak_ns), holder);
 	else
-		code = asprintf(&text, "%s %s what grows; %s is live%s.", time,
+		code = asprintf(&text, "%s %s what grows%s; %s is live%s.", time,
 				it->model->sample_bytes ? "of samples do not tell"
 							: "is too short to tell",
+				it->model->sample_bytes ? "" : least,
 				limpet_units_format_bytes(live, totals->live_bytes), holder);
 	return code < 0 ? NULL : text;
 }

@@ -280,11 +280,13 @@ static void test_short(void **state)
 		const char *sentence, *culprit;
 	} rows[] = {
 		{1000, LIMPET_HEAP_STEADY,
-		 "1.0s is too short to tell what grows; 683.6 KiB is live, 100 % of it under leak "
+		 "1.0s is too short to tell what grows (4 s would do); 683.6 KiB is live, 100 % of "
+		 "it under leak "
 		 "(prog.c:8), through grow.",
 		 NULL},
 		{3999, LIMPET_HEAP_STEADY,
-		 "4.0s is too short to tell what grows; 2.7 MiB is live, 100 % of it under leak "
+		 "4.0s is too short to tell what grows (4 s would do); 2.7 MiB is live, 100 % of "
+		 "it under leak "
 		 "(prog.c:8), through grow.",
 		 NULL},
 		{4000, LIMPET_HEAP_LEAK,
