@@ -36,6 +36,8 @@
  * mappings, which are probably of one kind, come last. */
 #define HEADS_LIMIT ((uint64_t)128 << 10)
 #define LARGE_BYTES ((uint64_t)64 << 20)
+/* How often mappings are read again for what looks like a block that has grown. */
+#define MAPS_LIMIT 64u
 #define HEAD_WORDS 4u
 /* In larger mappings it takes too long to read which pages exist if PAGEMAP_SCAN is missing: they
  * are left out. */
@@ -55,6 +57,7 @@ struct reading {
 	struct limpet_memory *out;
 	uint64_t page_bytes;
 	uint64_t heads_left;
+	unsigned maps_left;
 	uint64_t run_end;   /* of the run of maps that is counted, see limpet_proc_maps_run() */
 	uint64_t code_left; /* how much more of the run's executable memory is taken for code */
 	uint64_t *stack_pointers; /* of threads that sleep; unsorted */
@@ -91,17 +94,35 @@ static uint64_t heap_at(const struct reading *reading, uint64_t address,
 	return opened;
 }
 
+/* Whether a block may have become larger than what was listed of mappings, or counted by glibc,
+ * before: one mapping holds all of it now. */
+static bool has_grown(struct reading *reading, uint64_t address, uint64_t bytes)
+{
+	const struct limpet_memory_owners_options *options = reading->options;
+	const uint64_t edges[] = {address, address + bytes - 1};
+	struct limpet_map maps[2];
+
+	if (edges[1] < address || !reading->maps_left ||
+	    (options->blocks_known && bytes / 2 > options->blocks_bytes))
+		return false;
+	reading->maps_left--;
+	return limpet_proc_maps_at(reading->target->pid, edges, 2, maps) == 0 && maps[0].end &&
+	       maps[0].start == maps[1].start;
+}
+
 /* The size of a block with a mapping of its own at this address; 0: there is none. The program may
  * have split the mapping. */
-static uint64_t chunk_at(const struct reading *reading, uint64_t address,
-			 const uint64_t head[HEAD_WORDS])
+static uint64_t chunk_at(struct reading *reading, uint64_t address, const uint64_t head[HEAD_WORDS])
 {
 	const struct limpet_memory_owners_options *options = reading->options;
 	uint64_t bytes = head[1] & ~CHUNK_BITS;
 
 	if (head[0] || (head[1] & CHUNK_BITS) != CHUNK_IS_MMAPPED || !bytes ||
-	    bytes % reading->page_bytes || bytes > reading->run_end - address ||
-	    (options->blocks_known && bytes > options->blocks_bytes))
+	    bytes % reading->page_bytes)
+		return 0;
+	if ((bytes > reading->run_end - address ||
+	     (options->blocks_known && bytes > options->blocks_bytes)) &&
+	    !has_grown(reading, address, bytes))
 		return 0;
 	return bytes;
 }
@@ -565,7 +586,8 @@ int limpet_memory_owners_read(const struct limpet_target *target,
 				  .options = options,
 				  .out = &memory,
 				  .page_bytes = (uint64_t)sysconf(_SC_PAGESIZE),
-				  .heads_left = HEADS_LIMIT};
+				  .heads_left = HEADS_LIMIT,
+				  .maps_left = MAPS_LIMIT};
 	int error = limpet_proc_maps_read(reading.target->pid, &reading.maps);
 
 	if (error)

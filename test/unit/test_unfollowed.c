@@ -165,6 +165,67 @@ static void test_executable_memory(void **state)
 		    none.bytes[LIMPET_MEMORY_UNKNOWN] + 15 * MIB);
 }
 
+/* A block of glibc's with a mapping of its own, as realloc(3) leaves it. */
+struct growing {
+	uint64_t *block;
+	size_t from, to; /* bytes */
+	bool grows;      /* after the mappings were listed */
+	enum limpet_memory_account found;
+};
+
+static void see_growing(void *context, enum limpet_memory_account account, uint64_t start,
+			uint64_t end)
+{
+	struct growing *growing = context;
+	const uint64_t block = (uintptr_t)growing->block;
+
+	if (block >= start && block < end)
+		growing->found = account;
+	if (growing->grows)
+		assert_true(mmap((char *)growing->block + growing->from,
+				 growing->to - growing->from, PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED);
+	growing->grows = false;
+}
+
+static enum limpet_memory_account account_of_block(size_t says_bytes, size_t counted_bytes,
+						   bool grows)
+{
+	struct growing growing = {.from = 4 * MIB, .to = 5 * MIB, .grows = grows};
+	struct limpet_memory_owners_options options = {.has_glibc = true,
+						       .blocks_known = true,
+						       .blocks_bytes = counted_bytes,
+						       .visit = see_growing,
+						       .context = &growing};
+	struct limpet_modules modules;
+	struct limpet_memory memory;
+
+	assert_int_equal(limpet_modules_read(target_of(getpid()), &modules, NULL), 0);
+	options.modules = &modules;
+	growing.block = mmap(NULL, growing.to + MIB, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(growing.block != MAP_FAILED);
+	assert_int_equal(munmap((char *)growing.block + growing.from, 2 * MIB), 0);
+	memset(growing.block, 1, growing.from);
+	growing.block[0] = 0;
+	growing.block[1] = says_bytes | 2;
+	assert_int_equal(limpet_memory_owners_read(target_of(getpid()), &options, &memory), 0);
+	munmap(growing.block, growing.to);
+	limpet_modules_done(&modules);
+	return growing.found;
+}
+
+/* It grows while it is looked at: what was read before it is too small for it. */
+static void test_a_block_that_grows(void **state)
+{
+	(void)state;
+	assert_int_equal(account_of_block(4 * MIB, 4 * MIB, false), LIMPET_MEMORY_HEAP);
+	assert_int_equal(account_of_block(5 * MIB, 4 * MIB, true), LIMPET_MEMORY_HEAP);
+	assert_int_equal(account_of_block(4 * MIB, 3 * MIB, false), LIMPET_MEMORY_HEAP);
+	assert_int_equal(account_of_block(5 * MIB, 4 * MIB, false), LIMPET_MEMORY_UNKNOWN);
+	assert_int_equal(account_of_block(5 * MIB, MIB, true), LIMPET_MEMORY_UNKNOWN);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -173,6 +234,7 @@ int main(void)
 		cmocka_unit_test(test_words),
 		cmocka_unit_test(test_which_rows_count),
 		cmocka_unit_test(test_executable_memory),
+		cmocka_unit_test(test_a_block_that_grows),
 	};
 
 	return cmocka_run_group_tests_name("memory accounts", tests, NULL, NULL);
