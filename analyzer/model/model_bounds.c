@@ -147,23 +147,28 @@ static struct limpet_model_bound bound_mapped(const struct limpet_model *model,
 			true, !missed->calls && !untracked);
 }
 
-/* The bounds that the order of threads leaves, with the recorded peak between them. For a window it
- * is only known that it is no lower than where the window begins and ends, and no higher than the
- * capture's. */
-static struct limpet_model_bound order_bound(const struct limpet_model *model)
+/* By how much the peak may be less and more than the recorded one, since the order of threads is
+ * not known. */
+struct unordered {
+	uint64_t less, more;
+};
+
+/* For a window it is only known that its peak is no lower than where the window begins and ends,
+ * and no higher than the capture's. */
+static struct unordered find_unordered(const struct limpet_model *model)
 {
 	const struct limpet_model_totals *totals = &model->totals;
 	const struct limpet_trace_end *end = model->end;
 	const uint64_t peak = totals->peak_bytes, live = totals->live_bytes;
 	const uint64_t at_edge =
 		totals->growth_bytes < 0 ? plus(live, -(uint64_t)totals->growth_bytes) : live;
-	struct limpet_model_bound bound = {peak, peak, true, true};
 
 	if (!end->has_peak || model->sample_bytes)
-		return bound;
-	bound.min = least(peak, is_window(model) ? at_edge : end->peak_min);
-	bound.max = peak > end->peak_max ? peak : end->peak_max;
-	return bound;
+		return (struct unordered){0, 0};
+	return (struct unordered){
+		.less = minus(peak, is_window(model) ? at_edge : end->peak_min),
+		.more = minus(end->peak_max, peak),
+	};
 }
 
 void limpet_model_bounds_find(struct limpet_model *model, bool whole)
@@ -172,7 +177,7 @@ void limpet_model_bounds_find(struct limpet_model *model, bool whole)
 		limpet_loss_if(whole && scanned_last(model), LIMPET_LOSS_STACKS) & model->losses;
 	const struct limpet_model_totals *totals = &model->totals;
 	const struct missed missed = find_missed(model);
-	const struct limpet_model_bound order = order_bound(model);
+	const struct unordered order = find_unordered(model);
 	struct limpet_model_bounds *bounds = &model->bounds;
 
 	*bounds = (struct limpet_model_bounds){.unseen_frees = missed.still_frees};
@@ -186,12 +191,9 @@ void limpet_model_bounds_find(struct limpet_model *model, bool whole)
 			 missed.frees_known, missed.allocations_known);
 	bounds->mapped_bytes = bound_mapped(model, &missed);
 	/* What a part of the stacks held at the peak depends on when it was. */
-	if (stacks || (!whole && order.min != order.max))
+	if (stacks || (!whole && (order.less || order.more)))
 		return;
-	bounds->peak_bytes = (struct limpet_model_bound){
-		.min = minus(order.min, missed.freed_bytes),
-		.max = plus(order.max, missed.allocated_bytes),
-		.has_min = missed.frees_known,
-		.has_max = missed.allocations_known,
-	};
+	bounds->peak_bytes = bound_of(totals->peak_bytes, plus(order.less, missed.freed_bytes),
+				      plus(order.more, missed.allocated_bytes), missed.frees_known,
+				      missed.allocations_known);
 }

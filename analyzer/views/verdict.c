@@ -147,7 +147,7 @@ static char *format_unjudged(const struct limpet_evidence *it, const char *time,
 	char *text;
 	int code;
 
-	if (it->seconds < LIMPET_GROWTH_LEAST_S && !it->model->compact)
+	if (it->seconds < LIMPET_GROWTH_LEAST_S && !it->model->compact && !it->model->sample_bytes)
 		snprintf(least, sizeof(least), " (%u s would do)", LIMPET_GROWTH_LEAST_S);
 	if (it->model->target->mode == LIMPET_MODE_RUN)
 		code = asprintf(&text, "At most %s were live, at %s%s.",
@@ -157,8 +157,7 @@ static char *format_unjudged(const struct limpet_evidence *it, const char *time,
 		code = asprintf(&text, "%s %s what grows%s; %s is live%s.", time,
 				it->model->sample_bytes ? "of samples do not tell"
 							: "is too short to tell",
-				it->model->sample_bytes ? "" : least,
-				limpet_units_format_bytes(live, totals->live_bytes), holder);
+				least, limpet_units_format_bytes(live, totals->live_bytes), holder);
 	return code < 0 ? NULL : text;
 }
 

@@ -66,10 +66,10 @@ void limpet_recorder_append_resident(struct limpet_bytes *content,
 				     size_t count, uint64_t from, uint64_t to);
 
 /* live_entries < 0: they were not written. */
+void limpet_recorder_append_end(struct limpet_bytes *content, const struct limpet_recorder_end *end,
+				int64_t live_entries);
 /* The same block's bounds of the peak, if it has any. No event is added afterwards. */
 void limpet_recorder_append_peak_bounds(struct limpet_bytes *content,
 					struct limpet_accounting *accounting);
-void limpet_recorder_append_end(struct limpet_bytes *content, const struct limpet_recorder_end *end,
-				int64_t live_entries);
 
 #endif

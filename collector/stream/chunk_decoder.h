@@ -41,10 +41,10 @@ size_t limpet_chunk_decoder_decode(struct limpet_chunk_decoder *decoder, uint32_
 /* The thread has ended. */
 void limpet_chunk_decoder_end(struct limpet_chunk_decoder *decoder, uint32_t thread);
 
-/* Records and descriptions that made no sense. */
 /* A limpet_record.place after all so far, which no record gets. */
 uint32_t limpet_chunk_decoder_skip_place(struct limpet_chunk_decoder *decoder);
 
+/* Records and descriptions that made no sense. */
 uint64_t limpet_chunk_decoder_bad_records(const struct limpet_chunk_decoder *decoder);
 /* Events whose stack was not found. */
 uint64_t limpet_chunk_decoder_lost_stacks(const struct limpet_chunk_decoder *decoder,

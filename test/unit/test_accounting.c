@@ -13,6 +13,7 @@
 #include "collector/record/live_table.h"
 #include "collector/record/mapping_table.h"
 #include "common/err.h"
+#include "common/sample.h"
 #include "common/wire.h"
 
 #define MEMORY_BYTES (1u << 20)
@@ -21,10 +22,7 @@ static uint64_t random_state = 88172645463325252ull;
 
 static uint64_t random_below(uint64_t limit)
 {
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return random_state % limit;
+	return limpet_sample_random(&random_state) % limit;
 }
 
 /* ------------------------------------------------------------------ live table */

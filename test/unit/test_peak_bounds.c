@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "collector/record/accounting.h"
+#include "common/sample.h"
 #include "common/wire.h"
 
 #define MEMORY_BYTES (64u << 10)
@@ -18,10 +19,7 @@ static uint64_t random_state = 88172645463325252ull;
 
 static uint64_t random_below(uint64_t limit)
 {
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return random_state % limit;
+	return limpet_sample_random(&random_state) % limit;
 }
 
 /* An event that was published; `number`: of its address. */
@@ -76,6 +74,16 @@ static bool reading_end(struct reading *reading, uint64_t *ret_min, uint64_t *re
 	limpet_accounting_free(reading->accounting);
 	free(reading->rows.list);
 	return mixed;
+}
+
+/* `mixed`: the order of threads matters. */
+static void expect_bounds(struct reading *reading, bool mixed, uint64_t min, uint64_t max)
+{
+	uint64_t found_min, found_max;
+
+	assert_int_equal(reading_end(reading, &found_min, &found_max), mixed);
+	assert_int_equal(found_min, min);
+	assert_int_equal(found_max, max);
 }
 
 /* ------------------------------------------------------------------ all orders of few events */
@@ -314,7 +322,6 @@ static void release_one(struct reading *reading, unsigned thread, unsigned addre
 static void test_one_thread_is_exact(void **state)
 {
 	struct reading reading = reading_new();
-	uint64_t min, max;
 
 	(void)state;
 	for (unsigned i = 0; i < 1000; i++) {
@@ -325,16 +332,13 @@ static void test_one_thread_is_exact(void **state)
 		if (i % 3 == 0)
 			end_pass(&reading);
 	}
-	assert_false(reading_end(&reading, &min, &max));
-	assert_int_equal(min, 650);
-	assert_int_equal(max, 650);
+	expect_bounds(&reading, false, 650, 650);
 }
 
 /* One thread's events, long after another's. */
 static void test_threads_apart_are_exact(void **state)
 {
 	struct reading reading = reading_new();
-	uint64_t min, max;
 
 	(void)state;
 	for (unsigned i = 0; i < 20; i++) {
@@ -344,15 +348,12 @@ static void test_threads_apart_are_exact(void **state)
 		for (unsigned k = 0; k < 5; k++)
 			end_pass(&reading);
 	}
-	assert_false(reading_end(&reading, &min, &max));
-	assert_int_equal(min, 3000);
-	assert_int_equal(max, 3000);
+	expect_bounds(&reading, false, 3000, 3000);
 }
 
 static void test_threads_together_have_bounds(void **state)
 {
 	struct reading reading = reading_new();
-	uint64_t min, max;
 
 	(void)state;
 	for (unsigned i = 0; i < 8; i++) {
@@ -360,16 +361,13 @@ static void test_threads_together_have_bounds(void **state)
 		release_one(&reading, i, i);
 	}
 	end_pass(&reading);
-	assert_true(reading_end(&reading, &min, &max));
-	assert_int_equal(min, 100);
-	assert_int_equal(max, 800);
+	expect_bounds(&reading, true, 100, 800);
 }
 
 /* Two readings in which nothing happened show what was live. */
 static void test_what_is_held_is_known(void **state)
 {
 	struct reading reading = reading_new();
-	uint64_t min, max;
 
 	(void)state;
 	for (unsigned i = 0; i < 8; i++)
@@ -379,16 +377,13 @@ static void test_what_is_held_is_known(void **state)
 	for (unsigned i = 0; i < 8; i++)
 		release_one(&reading, i, i);
 	end_pass(&reading);
-	assert_true(reading_end(&reading, &min, &max));
-	assert_int_equal(min, 800);
-	assert_int_equal(max, 800);
+	expect_bounds(&reading, true, 800, 800);
 }
 
 /* A block that is freed at once is one event for the accounting. */
 static void test_a_block_freed_at_once(void **state)
 {
 	struct reading reading = reading_new();
-	uint64_t min, max;
 
 	(void)state;
 	for (uint32_t i = 0; i < 2; i++) {
@@ -402,9 +397,7 @@ static void test_a_block_freed_at_once(void **state)
 		assert_int_equal(
 			limpet_accounting_add(reading.accounting, &record, 1, &reading.rows), 0);
 	}
-	assert_true(reading_end(&reading, &min, &max));
-	assert_int_equal(min, 101);
-	assert_int_equal(max, 201);
+	expect_bounds(&reading, true, 101, 201);
 }
 
 /* More turns of threads than there is room for. */
@@ -433,7 +426,6 @@ static void test_very_many_late(void **state)
 {
 	const uint32_t many = 300000;
 	struct reading reading = reading_new();
-	uint64_t min, max;
 
 	(void)state;
 	reading.place = many;
@@ -441,9 +433,7 @@ static void test_very_many_late(void **state)
 	for (uint32_t i = 0; i < many; i++)
 		add(&reading, i + 1, 1, &(struct event){.frees = i % 2, .address = 1, .size = 100});
 	end_pass(&reading);
-	assert_true(reading_end(&reading, &min, &max));
-	assert_int_equal(min, 100);
-	assert_int_equal(max, 150);
+	expect_bounds(&reading, true, 100, 150);
 }
 
 int main(void)
