@@ -60,8 +60,11 @@ static void stand_outside(void)
 		__asm__ volatile("");
 }
 
+extern const char section_begin[] __attribute__((visibility("hidden"))),
+	section_end[] __attribute__((visibility("hidden")));
+
 /* Whatever comes between begins the section anew. */
-static void stand_in_a_section(void)
+static __attribute__((noinline)) void stand_in_a_section(void)
 {
 	struct rseq *rseq =
 		(struct rseq *)(void *)((char *)__builtin_thread_pointer() + __rseq_offset);
@@ -77,8 +80,11 @@ static void stand_in_a_section(void)
 			 "4:\n\t"
 			 "5: leaq 3b(%%rip), %%rax\n\t"
 			 "movq %%rax, %c[section](%[rseq])\n\t"
+			 ".globl section_begin, section_end\n\t"
+			 "section_begin:\n\t"
 			 "1: movl $1, (%[there])\n\t"
 			 "jmp 1b\n\t"
+			 "section_end:\n\t"
 			 "2:\n\t"
 			 :
 			 : [rseq] "r"(rseq), [there] "r"(is_there),
@@ -154,15 +160,32 @@ static void reap(pid_t child)
 	assert_int_equal(waitpid(child, NULL, 0), child);
 }
 
+/* What says that it is there is right before the call, and a section may just begin anew. */
+static bool stands(const struct limpet_tracee *tracee, void (*stand)(void))
+{
+	const struct user_regs_struct *regs = limpet_tracee_regs(tracee);
+
+	if (stand == stand_in_a_call)
+		return (int64_t)regs->orig_rax >= 0;
+	return stand != stand_in_a_section ||
+	       (regs->rip >= (uintptr_t)section_begin && regs->rip < (uintptr_t)section_end);
+}
+
 static struct limpet_tracee *stop_child(void (*stand)(void))
 {
 	pid_t child = start_child(stand);
-	struct limpet_tracee *tracee;
 
-	assert_int_equal(limpet_tracee_stop(tracer, child, child,
-					    limpet_monotonic_ns() + 60 * SECOND_NS, &tracee),
-			 0);
-	return tracee;
+	for (;;) {
+		struct limpet_tracee *tracee;
+
+		assert_int_equal(limpet_tracee_stop(tracer, child, child,
+						    limpet_monotonic_ns() + 60 * SECOND_NS,
+						    &tracee),
+				 0);
+		if (stands(tracee, stand))
+			return tracee;
+		assert_int_equal(limpet_tracee_release(tracee), 0);
+	}
 }
 
 static void end_child(struct limpet_tracee *tracee)
