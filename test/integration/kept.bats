@@ -14,7 +14,8 @@ capture() {
 # figures: of the last report; what may differ from run to run left out: times, and with them the peak and
 # what was temporary.
 figures() {
-	jq '{totals: .totals | del(.peak_bytes, .peak_seconds, .temporary_allocations), sizes: .sizes,
+	jq '{totals: .totals | del(.peak_bytes, .peak_bytes_min, .peak_bytes_max, .peak_seconds,
+		.temporary_allocations), sizes: .sizes,
 		complete: .capture.complete, exact: .capture.exact,
 		sites: [.sites[] | {allocations, allocated_bytes, live_allocations, live_bytes,
 			stack: [.stack[] | [.function, .module, .line]]}] | sort}' report.json
